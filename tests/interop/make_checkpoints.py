@@ -1,0 +1,99 @@
+"""Writes every kind of checkpoint with the real frameworks, each with its truth beside it.
+
+    make_checkpoints.py OUT [--only KIND]... [--list]
+
+A kind that has its done-marker is not made again.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import warnings
+
+import ranks  # first: it sets the environment for gloo
+import torch
+import torch.distributed.tensor  # noqa: F401
+import transformers  # noqa: F401
+
+import kinds_parallel as par
+import kinds_storage as sto
+import kinds_values as val
+import tiny
+
+SMALL = dict(hidden_size=36, num_attention_heads=6, num_key_value_heads=1)
+
+KINDS = {
+    "fsdp2_w4_nested": lambda d, k: par.fsdp2(d, k, 4),
+    "fsdp2_w4_flat": lambda d, k: par.fsdp2(d, k, 4, flatten=True),
+    "fsdp2_w3": lambda d, k: par.fsdp2(d, k, 3),
+    "fsdp2_w8_empty": lambda d, k: par.fsdp2(d, k, 8, config=tiny.make_config(**SMALL)),
+    "hsdp_2x2": lambda d, k: par.fsdp2(d, k, 4, dims=(2, 2)),
+    "fsdp_tp_2x2": lambda d, k: par.fsdp_tp(d, k, (2, 2)),
+    "zoo": lambda d, k: val.zoo(d, k, 2),
+    "zstd": lambda d, k: sto.zstd(d, k, 4),
+    "tied": lambda d, k: val.tied(d, k, 4),
+    "fsdp_tp_3x2": lambda d, k: par.fsdp_tp(d, k, (3, 2)),
+    "strided_2x2": lambda d, k: par.strided(d, k, (2, 2)),
+    "strided_3x2": lambda d, k: par.strided(d, k, (3, 2)),
+    "fsdp2_bf16": lambda d, k: par.fsdp2(d, k, 4, dtype=torch.bfloat16),
+    "objects": lambda d, k: val.objects(d, k, 2),
+    "async_save": lambda d, k: sto.async_save(d, k, 2),
+    "threads3": lambda d, k: sto.threads(d, k, 2),
+    "file_per_item": lambda d, k: sto.file_per_item(d, k, 2),
+    "no_collectives": lambda d, k: sto.no_collectives(d, k, 2),
+    "stale_resave": lambda d, k: sto.stale_resave(d, k),
+    "hf_sharded": lambda d, k: sto.hf_storage(d, k, 4, "sharded"),
+    "hf_consolidated": lambda d, k: sto.hf_storage(d, k, 4, "consolidated"),
+    "hf_plain": lambda d, k: sto.hf_storage(d, k, 1, "plain"),
+    "fsdp1_sharded": lambda d, k: par.fsdp1_sharded(d, k, 4),
+    "ddp": lambda d, k: par.ddp(d, k, 2),
+    "ddp_module_prefix": lambda d, k: par.ddp(d, k, 2, raw=True),
+    "compiled": lambda d, k: par.compiled(d, k, 2),
+    "no_prefix": lambda d, k: par.no_prefix(d, k, 2),
+    "columns": lambda d, k: val.columns(d, k, 4),
+    "strides": lambda d, k: val.strides(d, k, 1),
+}
+
+
+def make(out, kind):
+    """Makes one kind unless it is there; returns its folder."""
+    folder = os.path.join(out, kind)
+    marker = os.path.join(folder, "done")
+    if os.path.exists(marker):
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    start = time.monotonic()
+    KINDS[kind](folder, kind)
+    with open(marker, "w") as text:
+        text.write(f"torch {torch.__version__} transformers {transformers.__version__}\n")
+    print(f"made {kind} in {time.monotonic() - start:.1f} s", flush=True)
+    return folder
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", nargs="?")
+    parser.add_argument("--only", action="append", choices=sorted(KINDS))
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(KINDS))
+        return 0
+    if args.out is None:
+        parser.error("OUT is missing")
+    failed = []
+    for kind in args.only or KINDS:
+        try:
+            make(os.path.abspath(args.out), kind)
+        except ranks.RanksFailed as why:
+            failed.append(kind)
+            print(f"{kind}: failed\n{why}", file=sys.stderr, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    sys.exit(main())
