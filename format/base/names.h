@@ -1,0 +1,27 @@
+/*
+ * A set of distinct strings with small ids, in order of first use. Open addressing over SipHash
+ * with a per-table key, so that chosen names cannot make it slow. Not shared by threads while it
+ * grows.
+ */
+#ifndef SW_BASE_NAMES_H
+#define SW_BASE_NAMES_H
+
+#include "base/arena.h"
+
+typedef struct swi_names swi_names;
+
+SW_MUST_USE sw_status swi_names_make(swi_names **out, sw_error *err);
+void swi_names_free(swi_names *names);
+/* The id of the string; *is_new (may be NULL) says whether it was added now. Bytes are copied. */
+SW_MUST_USE sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_t *id,
+                                    bool *is_new, sw_error *err);
+/* The id, or -1. */
+int64_t swi_names_find(const swi_names *names, const void *text, size_t size);
+uint32_t swi_names_count(const swi_names *names);
+/* Terminated; borrowed. The size without the terminator in *size (may be NULL). */
+const char *swi_names_at(const swi_names *names, uint32_t id, size_t *size);
+uint64_t swi_names_memory(const swi_names *names);
+/* Keeps strings and lookups but gives back spare memory. */
+void swi_names_trim(swi_names *names);
+
+#endif

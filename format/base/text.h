@@ -1,0 +1,24 @@
+/* Foreign text made fit to print, UTF-8 checks, glob patterns. */
+#ifndef SW_BASE_TEXT_H
+#define SW_BASE_TEXT_H
+
+#include "shardwright_format.h"
+
+bool swi_utf8_valid(const void *text, size_t size);
+
+#define SWI_QUOTE_MAX 256
+/* Room for one escaped name: declare it, pass it to swi_quote, print what comes back. */
+typedef struct swi_quoted {
+    char text[SWI_QUOTE_MAX];
+} swi_quoted;
+/*
+ * The text with controls, quotes, backslashes, bidi marks and broken UTF-8 escaped (\n, \xNN,
+ * \u....), cut in the middle with "..." when it does not fit. Returns room->text.
+ */
+const char *swi_quote(swi_quoted *room, const void *text, size_t size);
+const char *swi_quote_str(swi_quoted *room, const char *text);
+
+/* '*' any run, '?' one character, [a-z]; whole-name match; no recursion, O(n x m). */
+bool swi_glob_match(const char *pattern, const char *text);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * The catalog: built by a reader or a target layout, then frozen. Freezing proves what can be
+ * proven without reading tensor bytes and lists what is wrong as findings; a tensor with a defect
+ * is kept and marked, so that verify can list everything and convert can refuse it.
+ *
+ * Memory: at most 160 bytes per piece and tensor, plus names.
+ */
+#ifndef SW_MODEL_CATALOG_H
+#define SW_MODEL_CATALOG_H
+
+#include "model/blob.h"
+#include "model/piece.h"
+
+typedef struct swi_builder swi_builder;
+
+SW_MUST_USE sw_status swi_builder_make(const sw_limits *limits, swi_builder **out, sw_error *err);
+void swi_builder_free(swi_builder *builder);
+
+/* The same path twice gives the same id. */
+SW_MUST_USE sw_status swi_builder_file(swi_builder *builder, const char *path, uint64_t bytes,
+                                       uint32_t *id, sw_error *err);
+SW_MUST_USE sw_status swi_builder_blob(swi_builder *builder, const swi_blob *blob, uint32_t *id,
+                                       sw_error *err);
+
+typedef struct swi_tensor_in {
+    const char *name;
+    size_t name_size;
+    sw_dtype dtype;
+    uint32_t axes;
+    const int64_t *shape;
+    sw_role role;
+} swi_tensor_in;
+/* SW_ERR_CONFLICT for a name that is there already, SW_ERR_FORMAT for one that is not UTF-8. */
+SW_MUST_USE sw_status swi_builder_tensor(swi_builder *builder, const swi_tensor_in *in,
+                                         uint32_t *id, sw_error *err);
+/* Pieces may come in any order of tensors. Empty ones are dropped. */
+SW_MUST_USE sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor,
+                                        const swi_piece *piece, sw_error *err);
+/* Overlapping pieces of this tensor are copies of the same elements, not a conflict. */
+void swi_builder_allow_replicas(swi_builder *builder, uint32_t tensor);
+/* `alias` is another name of `owner`'s storage: it needs no pieces of its own. */
+void swi_builder_alias(swi_builder *builder, uint32_t alias, uint32_t owner);
+/* Marks a tensor as damaged: see swi_tensor_defect. The first mark stays. */
+void swi_builder_mark(swi_builder *builder, uint32_t tensor, sw_status defect);
+
+typedef struct swi_value_in {
+    const char *name;
+    size_t name_size;
+    int64_t rank;  /* -1: global */
+    uint32_t blob; /* read from there on demand */
+} swi_value_in;
+SW_MUST_USE sw_status swi_builder_value(swi_builder *builder, const swi_value_in *in, sw_error *err);
+
+/*
+ * Ends the builder in any case. Findings, with the tensor's name: "overlap" (CONFLICT), "hole"
+ * (INCOMPLETE, with the first missing element), "outside" (CORRUPT: a piece outside its tensor or
+ * blob), "short-file" (CORRUPT: a blob outside its file, once a file). `report` may be NULL.
+ */
+SW_MUST_USE sw_status swi_builder_freeze(swi_builder *builder, sw_report *report, sw_catalog **out,
+                                         sw_error *err);
+
+uint32_t swi_catalog_blob_count(const sw_catalog *catalog);
+void swi_catalog_blob(const sw_catalog *catalog, uint32_t id, swi_blob *out);
+const char *swi_catalog_path(const sw_catalog *catalog, uint32_t file);
+uint64_t swi_catalog_file_bytes(const sw_catalog *catalog, uint32_t file);
+/* SW_OK, or the class of the first defect found in this tensor. */
+sw_status swi_tensor_defect(const sw_catalog *catalog, uint32_t tensor);
+/* Piece i of the tensor, 0 .. piece_count-1, ascending by first flat index. */
+void swi_tensor_piece(const sw_catalog *catalog, uint32_t tensor, uint64_t i, swi_piece *out);
+bool swi_tensor_has_replicas(const sw_catalog *catalog, uint32_t tensor);
+/* The blob of value i. */
+uint32_t swi_value_blob(const sw_catalog *catalog, size_t i);
+
+/* As a path_of function for io/filecache. */
+const char *swi_catalog_path_of(const void *catalog, uint32_t file);
+
+#endif

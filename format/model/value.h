@@ -1,0 +1,61 @@
+/*
+ * Making value graphs. A node is a tagged 64-bit word: small things (none, bool, ints of 56 bits,
+ * records) are immediate, the rest are positions in the graph's arenas. Strings are interned where
+ * that pays. The graph counts its nodes against sw_limits.nodes (SW_ERR_LIMIT).
+ *
+ * Containers may be filled after they were referred to (cycles); a tuple cannot. Not shared by
+ * threads until it is finished.
+ */
+#ifndef SW_MODEL_VALUE_H
+#define SW_MODEL_VALUE_H
+
+#include "base/error.h"
+
+SW_MUST_USE sw_status swi_graph_make(const sw_limits *limits, sw_value_graph **out, sw_error *err);
+
+sw_value swi_value_none(void);
+sw_value swi_value_of_bool(bool v);
+SW_MUST_USE sw_status swi_graph_int(sw_value_graph *g, int64_t v, sw_value *out, sw_error *err);
+/* Two's complement, little-endian; becomes an INT when it fits in 64 bits. */
+SW_MUST_USE sw_status swi_graph_bigint(sw_value_graph *g, const uint8_t *data, size_t size,
+                                       sw_value *out, sw_error *err);
+SW_MUST_USE sw_status swi_graph_float(sw_value_graph *g, double v, sw_value *out, sw_error *err);
+SW_MUST_USE sw_status swi_graph_complex(sw_value_graph *g, double re, double im, sw_value *out,
+                                        sw_error *err);
+/* kind: SW_VALUE_STR or SW_VALUE_BYTES. */
+SW_MUST_USE sw_status swi_graph_text(sw_value_graph *g, sw_value_kind kind, const void *data,
+                                     size_t size, sw_value *out, sw_error *err);
+/* kind: LIST, TUPLE, SET, FROZENSET with these elements. */
+SW_MUST_USE sw_status swi_graph_sequence(sw_value_graph *g, sw_value_kind kind,
+                                         const sw_value *items, size_t count, sw_value *out,
+                                         sw_error *err);
+/* Adds to a LIST or SET. */
+SW_MUST_USE sw_status swi_graph_append(sw_value_graph *g, sw_value list, const sw_value *items,
+                                       size_t count, sw_error *err);
+SW_MUST_USE sw_status swi_graph_dict(sw_value_graph *g, sw_value *out, sw_error *err);
+/* pairs: key, value, key, value ... A key that is there already gets the new value. */
+SW_MUST_USE sw_status swi_graph_set_items(sw_value_graph *g, sw_value dict, const sw_value *pairs,
+                                          size_t pair_count, sw_error *err);
+SW_MUST_USE sw_status swi_graph_global(sw_value_graph *g, const char *module, const char *name,
+                                       sw_value *out, sw_error *err);
+SW_MUST_USE sw_status swi_graph_object(sw_value_graph *g, const sw_value_object *object,
+                                       sw_value *out, sw_error *err);
+/* Sets state and items of an OBJECT later (BUILD, APPENDS, SETITEMS). */
+SW_MUST_USE sw_status swi_graph_object_update(sw_value_graph *g, sw_value v,
+                                              const sw_value_object *object, sw_error *err);
+SW_MUST_USE sw_status swi_graph_persistent(sw_value_graph *g, sw_value id, sw_value *out,
+                                           sw_error *err);
+/* A record: what a constructor hook made of an object; 56 bits of the hook's own. */
+sw_value swi_value_of_record(uint64_t payload);
+bool swi_value_record(sw_value v, uint64_t *payload);
+/* Gives a node's memory back for reuse: nothing may refer to it any more. For hooks. */
+void swi_graph_drop(sw_value_graph *g, sw_value v);
+uint64_t swi_graph_memory(const sw_value_graph *g);
+
+/* The value of a string key in a DICT (linear for small, indexed for large); false: absent. */
+bool swi_value_get(const sw_value_graph *g, sw_value dict, const char *key, sw_value *out);
+bool swi_value_text_is(const sw_value_graph *g, sw_value v, const char *text);
+/* An OBJECT whose callable is this global. */
+bool swi_value_is_call(const sw_value_graph *g, sw_value v, const char *module, const char *name);
+
+#endif
