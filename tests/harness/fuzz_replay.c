@@ -70,8 +70,8 @@ int main(int argc, char **argv)
         if (stat(argv[i], &st) != 0) {
             continue;
         }
-        result |= S_ISDIR(st.st_mode) ? replay_folder(argv[i], &count)
-                                      : replay_file(argv[i], &count);
+        result |=
+            S_ISDIR(st.st_mode) ? replay_folder(argv[i], &count) : replay_file(argv[i], &count);
     }
     printf("%u inputs replayed\n", count);
     return result;

@@ -34,7 +34,7 @@ target_include_directories(sw_test_flags INTERFACE
 target_compile_definitions(sw_test_flags INTERFACE SW_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 
 file(GLOB harness_sources CONFIGURE_DEPENDS "${SW_TEST_DIR}/harness/*.c")
-list(FILTER harness_sources EXCLUDE REGEX "/fuzz_replay\\.c$")
+list(FILTER harness_sources EXCLUDE REGEX "/(fuzz_replay|test_[a-z_]*)\\.c$")
 if(CMOCKA_FOUND AND NOT SW_FUZZ)
     set(harness)
     if(harness_sources)
