@@ -104,11 +104,11 @@ typedef enum sw_severity {
 /* One finding. Strings are UTF-8, already escaped for display, never NULL ("" when unknown). */
 typedef struct sw_finding {
     sw_severity severity;
-    sw_status status;      /* the class of the defect, SW_OK for notes */
-    const char *code;      /* stable, for machines: "crc-mismatch", "missing-file" ... */
-    const char *file;      /* path inside the checkpoint */
-    const char *tensor;    /* tensor, value or record */
-    const char *message;   /* one line: expected, found, next step */
+    sw_status status;    /* the class of the defect, SW_OK for notes */
+    const char *code;    /* stable, for machines: "crc-mismatch", "missing-file" ... */
+    const char *file;    /* path inside the checkpoint */
+    const char *tensor;  /* tensor, value or record */
+    const char *message; /* one line: expected, found, next step */
     bool has_offset;
     uint64_t offset_bytes; /* position in `file` */
 } sw_finding;

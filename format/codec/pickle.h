@@ -31,8 +31,8 @@ typedef struct swi_pickle_hook {
      * stack and in the memo. A state dict that the pickle made for it is dropped afterwards: a
      * later reference to it is refused as SW_ERR_FORMAT.
      */
-    sw_status (*build)(void *ctx, sw_value_graph *g, sw_value object, sw_value state,
-                       sw_value *out, sw_error *err);
+    sw_status (*build)(void *ctx, sw_value_graph *g, sw_value object, sw_value state, sw_value *out,
+                       sw_error *err);
 } swi_pickle_hook;
 
 typedef struct swi_pickle_options {
@@ -46,8 +46,8 @@ typedef struct swi_pickle_options {
 /* A global that would run or reach something dangerous if the pickle were loaded by Python. */
 #define SWI_PICKLE_UNSAFE_MAX 8
 typedef struct swi_pickle_unsafe {
-    uint64_t total;   /* dangerous globals met */
-    uint32_t listed;  /* the first ones, in order */
+    uint64_t total;  /* dangerous globals met */
+    uint32_t listed; /* the first ones, in order */
     struct {
         char name[128]; /* "os.system", escaped */
         uint64_t offset_bytes;

@@ -20,8 +20,8 @@
 typedef struct swi_txn swi_txn;
 
 typedef struct swi_txn_options {
-    const char *id;  /* lower-case hex, 8 to 64 characters */
-    bool overwrite;  /* an existing DEST (a directory or a file) is replaced at commit */
+    const char *id;   /* lower-case hex, 8 to 64 characters */
+    bool overwrite;   /* an existing DEST (a directory or a file) is replaced at commit */
     bool single_file; /* DEST is one file (the only one in the partial folder) not a directory */
 } swi_txn_options;
 
@@ -29,8 +29,8 @@ typedef struct swi_txn_options {
  * SW_ERR_EXISTS when DEST exists and overwrite is off (checked here and again at commit), or when
  * another process works on the same partial folder. SW_ERR_IO when the parent cannot be written.
  */
-SW_MUST_USE sw_status swi_txn_begin(const char *dest, const swi_txn_options *options,
-                                    swi_txn **out, sw_error *err);
+SW_MUST_USE sw_status swi_txn_begin(const char *dest, const swi_txn_options *options, swi_txn **out,
+                                    sw_error *err);
 /* The partial folder as a store. */
 swi_store *swi_txn_store(swi_txn *txn);
 /* The path of the partial folder, for messages. */

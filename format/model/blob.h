@@ -24,12 +24,12 @@ typedef struct swi_blob {
 /* Where a resolved blob's elements lie. */
 typedef struct swi_extent {
     uint32_t file;
-    uint64_t offset_bytes;  /* of the stored record in that file */
-    uint64_t stored_bytes;  /* of the stored record */
-    bool has_crc;           /* crc32 covers the whole stored record */
+    uint64_t offset_bytes; /* of the stored record in that file */
+    uint64_t stored_bytes; /* of the stored record */
+    bool has_crc;          /* crc32 covers the whole stored record */
     uint32_t crc32;
-    bool swap;              /* stored in the other byte order */
-    sw_dtype dtype;         /* as recorded beside the bytes; SW_DTYPE_NONE: not recorded */
+    bool swap;      /* stored in the other byte order */
+    sw_dtype dtype; /* as recorded beside the bytes; SW_DTYPE_NONE: not recorded */
     /*
      * How the dense bytes lie in the record: dense from start_bytes on (axes unused), or strided:
      * dense row-major order over shape, element i at start_bytes + sum i[k] * stride_bytes[k].

@@ -49,7 +49,8 @@ typedef struct swi_value_in {
     int64_t rank;  /* -1: global */
     uint32_t blob; /* read from there on demand */
 } swi_value_in;
-SW_MUST_USE sw_status swi_builder_value(swi_builder *builder, const swi_value_in *in, sw_error *err);
+SW_MUST_USE sw_status swi_builder_value(swi_builder *builder, const swi_value_in *in,
+                                        sw_error *err);
 
 /*
  * Ends the builder in any case. Findings, with the tensor's name: "overlap" (CONFLICT), "hole"

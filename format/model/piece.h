@@ -64,7 +64,8 @@ size_t swi_piece_in_interval(const swi_piece *piece, uint64_t lo, uint64_t hi,
 size_t swi_piece_refine(const swi_piece *piece, uint32_t axis, int64_t inner, swi_piece out[3]);
 /* The piece in the tensor whose view axes are reordered: new axis k is old axis order[k]. */
 void swi_piece_permute(const swi_piece *piece, const uint32_t *order, swi_piece *out);
-/* The piece in a tensor whose view axis `axis` is `size` long and holds the old one from `at` on. */
+/* The piece in a tensor whose view axis `axis` is `size` long and holds the old one from `at` on.
+ */
 SW_MUST_USE bool swi_piece_embed(const swi_piece *piece, uint32_t axis, int64_t size, int64_t at,
                                  swi_piece *out);
 /* The piece in the tensor cut to [lo, hi) of view axis `axis`; false when nothing is left. */
