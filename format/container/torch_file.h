@@ -1,0 +1,84 @@
+/*
+ * A torch.save archive (zip form) in a part of a file: a pickled object whose tensors are views of
+ * storages, each a stored record. Strides, storage offsets, shared storages and byte order are
+ * kept. Clauses TF-n are those of specs/torch_zip.md.
+ */
+#ifndef SW_CONTAINER_TORCH_FILE_H
+#define SW_CONTAINER_TORCH_FILE_H
+
+#include "codec/pickle.h"
+#include "model/blob.h"
+
+typedef struct swi_torch_file swi_torch_file;
+
+typedef struct swi_torch_storage {
+    char key[24];          /* data/KEY */
+    sw_dtype dtype;        /* of the storage class; SW_U8 for untyped ones */
+    bool untyped;
+    uint64_t bytes;        /* as the pickle says; the record holds exactly that */
+    uint64_t offset_bytes; /* of the record's payload in the file */
+    bool has_crc;
+    uint32_t crc32;
+} swi_torch_storage;
+
+typedef struct swi_torch_tensor {
+    uint32_t storage; /* index */
+    sw_dtype dtype;
+    uint32_t axes;
+    int64_t shape[SW_MAX_AXES];
+    int64_t stride_elements[SW_MAX_AXES];
+    uint64_t start_elements; /* storage offset */
+    uint64_t elements;
+    bool requires_grad;
+    bool dense; /* row-major without gaps */
+} swi_torch_tensor;
+
+/*
+ * Parses the archive: directory, byteorder, data.pkl (its CRC compared), storages resolved.
+ * Dangerous globals do not fail it: see swi_torch_unsafe. Deflated records: SW_ERR_UNSUPPORTED.
+ * TorchScript (constants.pkl): SW_ERR_UNSUPPORTED by name.
+ */
+SW_MUST_USE sw_status swi_torch_open(const swi_reader *reader, uint32_t file, uint64_t offset,
+                                     uint64_t bytes, swi_torch_file **out, sw_error *err);
+void swi_torch_free(swi_torch_file *tf);
+const sw_value_graph *swi_torch_graph(const swi_torch_file *tf);
+/* Gives the graph away (then swi_torch_graph is NULL). */
+sw_value_graph *swi_torch_take_graph(swi_torch_file *tf);
+sw_value swi_torch_root(const swi_torch_file *tf);
+const swi_pickle_unsafe *swi_torch_unsafe(const swi_torch_file *tf);
+bool swi_torch_swapped(const swi_torch_file *tf);
+size_t swi_torch_storage_count(const swi_torch_file *tf);
+const swi_torch_storage *swi_torch_storage_at(const swi_torch_file *tf, size_t i);
+
+/* Whether the node is a call that rebuilds a plain tensor (v2, v3, Parameter around it). */
+bool swi_torch_is_tensor(const swi_torch_file *tf, sw_value v);
+/*
+ * What tensor it is, checked: shape, strides and offset lie inside the storage, no overflow.
+ * SW_ERR_UNSUPPORTED names conj/neg views, quantised, sparse, meta and subclass tensors.
+ */
+SW_MUST_USE sw_status swi_torch_get_tensor(const swi_torch_file *tf, sw_value v,
+                                           swi_torch_tensor *out, sw_error *err);
+
+/* Compares the CRC of every record by streaming; findings "crc-mismatch" name the record. */
+SW_MUST_USE sw_status swi_torch_check(const swi_reader *reader, uint32_t file, uint64_t offset,
+                                      uint64_t bytes, const swi_blob_label *label, uint8_t *buffer,
+                                      size_t buffer_bytes, sw_report *report,
+                                      swi_blob_check *tally, sw_error *err);
+
+/* dtype of a torch global: module "torch", "bfloat16" ...; SW_DTYPE_NONE when it is none. */
+sw_dtype swi_torch_dtype(const char *name);
+/* The attribute of module torch: "float32"; NULL for none. */
+const char *swi_torch_dtype_name(sw_dtype dtype);
+
+/*
+ * Writing one item as DCP stores it: a complete torch.save archive, root "archive", of one bare
+ * dense tensor (data: elements x size bytes), or of a value that `emit` pickles.
+ */
+SW_MUST_USE sw_status swi_torch_write_tensor(swi_buf *out, sw_dtype dtype, uint32_t axes,
+                                             const int64_t *shape, const void *data,
+                                             sw_error *err);
+typedef sw_status (*swi_emit_fn)(void *ctx, swi_pickle_writer *w, sw_error *err);
+SW_MUST_USE sw_status swi_torch_write_value(swi_buf *out, swi_emit_fn emit, void *ctx,
+                                            sw_error *err);
+
+#endif
