@@ -12,7 +12,10 @@
  */
 sw_status swi_fail(sw_error *err, sw_status status, const char *fmt, ...) SW_PRINTF(3, 4);
 
-/* The same with the clause of a specification and the position in the file. */
+/*
+ * The same with the clause of a specification and the position in the file. The text ends with
+ * " [CLAUSE]", whatever is put before it later.
+ */
 sw_status swi_fail_at(sw_error *err, sw_status status, const char *clause, uint64_t offset_bytes,
                       const char *fmt, ...) SW_PRINTF(5, 6);
 
@@ -25,7 +28,7 @@ sw_status swi_fail_nomem(sw_error *err);
 /* Puts "FMT: " before the text and returns err's status (SW_OK stays SW_OK). Reads outside-in. */
 sw_status swi_error_prefix(sw_error *err, const char *fmt, ...) SW_PRINTF(2, 3);
 
-/* Adds " [CLAUSE]" bookkeeping or moves the offset when an inner parser counts from elsewhere. */
+/* Moves the offset when an inner parser counts from elsewhere. */
 void swi_error_shift(sw_error *err, uint64_t base_offset_bytes);
 
 #endif

@@ -5,6 +5,8 @@
 #include "shardwright_format.h"
 
 bool swi_utf8_valid(const void *text, size_t size);
+/* Takes away a last character that was cut in the middle. */
+void swi_utf8_trim(char *text);
 
 #define SWI_QUOTE_MAX 256
 /* Room for one escaped name: declare it, pass it to swi_quote, print what comes back. */
@@ -17,6 +19,8 @@ typedef struct swi_quoted {
  */
 const char *swi_quote(swi_quoted *room, const void *text, size_t size);
 const char *swi_quote_str(swi_quoted *room, const char *text);
+/* The same into any room of at least 16 bytes; returns the length. */
+size_t swi_quote_into(char *out, size_t capacity, const void *text, size_t size);
 
 /* '*' any run, '?' one character, [a-z]; whole-name match; no recursion, O(n x m). */
 bool swi_glob_match(const char *pattern, const char *text);
