@@ -1,0 +1,35 @@
+/*
+ * Moving the bytes of a plan: a fixed pool of threads under a byte budget, windows read, cast and
+ * written while they are in cache; the CRC of every source record that passes whole is compared on
+ * the fly. Memory does not grow with tensors or checkpoint.
+ */
+#ifndef SW_RESHARD_EXECUTE_H
+#define SW_RESHARD_EXECUTE_H
+
+#include "io/store.h"
+#include "plan.h"
+
+/*
+ * Opens destination file `file` of the layout for writing (made and of its full size), and is given
+ * it back when its last byte is written (to sync, journal and close). Called from any thread, one
+ * call at a time.
+ */
+typedef struct swi_sink {
+    void *ctx;
+    sw_status (*open)(void *ctx, uint32_t file, swi_file **out, sw_error *err);
+    sw_status (*finish)(void *ctx, uint32_t file, swi_file *written, sw_error *err);
+    bool (*skip)(const void *ctx, uint32_t file); /* finished by an earlier run */
+} swi_sink;
+
+/*
+ * A CRC that differs is SW_ERR_CORRUPT naming file, tensor, expected and found; every one found
+ * before the stop is also a finding "crc-mismatch". Nothing may be published then.
+ */
+SW_MUST_USE sw_status swi_execute(const swi_source *source, const swi_layout *layout,
+                                  const swi_sink *sink, const sw_work_options *work,
+                                  sw_report *report, sw_tally *tally, sw_error *err);
+
+/* The window size that the budget gives for this source (see swi_plan_make). */
+uint64_t swi_execute_window_bytes(const sw_work_options *work, const sw_catalog *source);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * A target layout: the destination as a catalog whose files, offsets and every byte are fixed
+ * before one moves. Each file is tiled exactly: pieces of tensors, literals (headers, indexes) and
+ * fills (padding), each byte once; freezing proves it.
+ */
+#ifndef SW_RESHARD_LAYOUT_H
+#define SW_RESHARD_LAYOUT_H
+
+#include "model/catalog.h"
+
+typedef struct swi_layout swi_layout;
+
+SW_MUST_USE sw_status swi_layout_make(const sw_limits *limits, swi_layout **out, sw_error *err);
+void swi_layout_free(swi_layout *layout);
+
+/* Files are published in the order of their ids: the index or manifest comes last. */
+SW_MUST_USE sw_status swi_layout_file(swi_layout *layout, const char *path, uint64_t bytes,
+                                      uint32_t *file, sw_error *err);
+/* Bytes that are known now; copied. */
+SW_MUST_USE sw_status swi_layout_literal(swi_layout *layout, uint32_t file, uint64_t offset,
+                                         const void *data, size_t size, sw_error *err);
+SW_MUST_USE sw_status swi_layout_fill(swi_layout *layout, uint32_t file, uint64_t offset,
+                                      uint64_t size, uint8_t byte, sw_error *err);
+/* A destination tensor that takes its elements from tensor `source` of the source catalog. */
+SW_MUST_USE sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in *in,
+                                        uint32_t source, uint32_t *tensor, sw_error *err);
+/*
+ * A piece of it, whose blob is [offset, offset + bytes) of the file; piece->blob is ignored. The
+ * elements must lie dense in that range (any order of axes).
+ */
+SW_MUST_USE sw_status swi_layout_piece(swi_layout *layout, uint32_t tensor, uint32_t file,
+                                       uint64_t offset, uint64_t bytes, const swi_piece *piece,
+                                       sw_error *err);
+/* Proves the tiling of every file and the coverage of every tensor. SW_ERR_ARG names the fault. */
+SW_MUST_USE sw_status swi_layout_freeze(swi_layout *layout, sw_error *err);
+
+/* After freezing: */
+const sw_catalog *swi_layout_catalog(const swi_layout *layout);
+uint32_t swi_layout_source(const swi_layout *layout, uint32_t tensor);
+typedef struct swi_literal {
+    uint64_t offset_bytes;
+    const uint8_t *data; /* NULL: a fill */
+    uint64_t size;
+    uint8_t fill;
+} swi_literal;
+size_t swi_layout_literal_count(const swi_layout *layout, uint32_t file);
+void swi_layout_literal_at(const swi_layout *layout, uint32_t file, size_t i, swi_literal *out);
+
+#endif
