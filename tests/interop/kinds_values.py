@@ -1,6 +1,9 @@
 """Checkpoints by content: objects, schedulers, tied weights, strides, a zoo of dtypes."""
 
+import argparse
 import collections
+import datetime
+import pathlib
 
 import numpy
 import torch
@@ -13,6 +16,13 @@ import kinds_parallel as par
 import tiny
 import truth
 from ranks import run_ranks
+
+
+class Settings:
+    """A user's own class: opaque to a reader that imports nothing, and harmless."""
+
+    def __init__(self):
+        self.lr, self.names = 0.5, ["a", "b"]
 
 
 def odd_objects():
@@ -30,6 +40,10 @@ def odd_objects():
         "dtype": torch.bfloat16, "size": torch.Size([2, 3]), "device": torch.device("cpu"),
         "ordered": collections.OrderedDict(a=1), "rng": torch.get_rng_state(),
         "np_rng": numpy.random.RandomState(3).get_state(),
+        "namespace": argparse.Namespace(lr=0.1, tp=2), "path": pathlib.PurePosixPath("/a/b"),
+        "time": datetime.datetime(2026, 1, 2, 3, 4, 5), "counter": collections.Counter("aab"),
+        "default": collections.defaultdict(list, a=[1]), "deque": collections.deque([1, 2], 5),
+        "own": Settings(), "bytearray": bytearray(b"xyz"), "frozen": frozenset({1, "a"}),
         "shared_list": (lambda one: [one, one])([1, 2]),
     }
 

@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint.state_dict as dsd
 from torch.distributed.checkpoint._nested_dict import flatten_state_dict
 from torch.distributed.tensor import DTensor
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig
 
 import truth
 
@@ -22,12 +22,12 @@ def make_config(**changes):
 
 def make_model(config, dtype=torch.float32, seed=7):
     torch.manual_seed(seed)
-    model = LlamaForCausalLM(config)
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     with torch.no_grad():  # norms of ones look alike on every rank and would hide a wrong order
         for p in model.parameters():
             if p.dim() == 1:
                 p.add_(torch.randn_like(p) * 0.1)
-    return model.to(dtype)
+    return model
 
 
 def make_optimizer(model, foreach=None):
@@ -85,7 +85,7 @@ def write_model_truth(folder, kind, config, tensors, model_keys, values=None, no
     """Truth, assets and logits of a model; rank 0 only."""
     named = {name: tensors[key] for key, name in model_keys.items()}
     dtype = named["model.embed_tokens.weight"].dtype
-    plain = LlamaForCausalLM(config).to(dtype).eval()
+    plain = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
     missing, unexpected = plain.load_state_dict(named, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     plain.tie_weights()

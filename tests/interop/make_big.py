@@ -1,0 +1,199 @@
+"""Writes large DCP folders quickly with real torch, for memory and speed checks.
+
+    make_big.py rows|columns|one OUT --size 4GiB [--world 4] [--tensor 64MiB] [--hf]
+    make_big.py metadata OUT --chunks 1000000 [--items]
+    make_big.py check OUT HF_FOLDER
+
+rows, columns: many bf16 matrices, row or column shards. one: one column-sharded tensor of --size.
+--hf: the same tensors as DCP's sharded safetensors, the input of torch's own HF consolidation.
+metadata: only an index of that many chunks; the files are sparse, or with --items whole ones.
+check: compares a converted folder with the values, which are made again from their seeds.
+"""
+
+import argparse
+import io
+import json
+import os
+import pickle
+import sys
+import uuid
+
+import ranks
+import numpy
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.filesystem import _StorageInfo
+from torch.distributed.checkpoint.metadata import (ChunkStorageMetadata, Metadata, MetadataIndex,
+                                                   StorageMeta, TensorProperties,
+                                                   TensorStorageMetadata)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
+
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def parse_size(text):
+    for unit, factor in UNITS.items():
+        if text.endswith(unit):
+            return int(float(text[:-3]) * factor)
+    return int(text)
+
+
+def random_bf16(shape, seed):
+    """Finite bf16 of any sign, exponent below 1.0's next: bit 14 is cleared."""
+    count = int(numpy.prod(shape))
+    raw = numpy.frombuffer(bytearray(numpy.random.default_rng(seed).bytes(count * 2)), numpy.uint16)
+    raw &= numpy.uint16(0xBFFF)
+    return torch.from_numpy(raw.view(numpy.int16)).view(torch.bfloat16).reshape(shape)
+
+
+def chunk(length, parts, i):
+    step = -(-length // parts)
+    return min(i * step, length), min((i + 1) * step, length)
+
+
+def describe(mode, size, tensor_bytes, world):
+    """[(name, shape, sharded dim or None)], about `size` bytes together."""
+    if mode == "one":
+        cols = 16384 - 8
+        return [("model.embed.weight", (size // 2 // cols, cols), 1)]
+    cols = 4096
+    rows = max(tensor_bytes // 2 // cols, world)
+    dim = 0 if mode == "rows" else 1
+    out = []
+    for i in range(max(size // (rows * cols * 2), 1)):
+        out.append((f"model.layers.{i}.mlp.proj.weight", (rows, cols), dim))
+        out.append((f"model.layers.{i}.norm.weight", (cols,), None))
+    return out
+
+
+def shard_of(index, entry, world, rank):
+    """(local tensor, lo) of one rank; the seed is the tensor's and the rank's."""
+    _, shape, dim = entry
+    if dim is None:
+        return random_bf16(shape, (index, 0)), 0
+    lo, hi = chunk(shape[dim], world, rank)
+    local = list(shape)
+    local[dim] = hi - lo
+    return random_bf16(tuple(local), (index, rank)), lo
+
+
+def _save_big(rank, world, out, entries, hf):
+    mesh = init_device_mesh("cpu", (world,))
+    state = {}
+    for index, entry in enumerate(entries):
+        name, shape, dim = entry
+        local, _ = shard_of(index, entry, world, rank)
+        placement = (Replicate(),) if dim is None else (Shard(dim),)
+        stride = tuple(int(numpy.prod(shape[d + 1:])) for d in range(len(shape)))
+        state[name] = DTensor.from_local(local, mesh, placement, run_check=False,
+                                         shape=torch.Size(shape), stride=stride)
+    if hf:
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+        writer = HuggingFaceStorageWriter(out, save_distributed=True)
+        dcp.save(state, storage_writer=writer)
+    else:
+        dcp.save(state, checkpoint_id=out)
+
+
+def make_big(args):
+    entries = describe(args.mode, parse_size(args.size), parse_size(args.tensor), args.world)
+    os.makedirs(os.path.dirname(os.path.abspath(args.out)), exist_ok=True)
+    ranks.run_ranks(args.world, _save_big, os.path.abspath(args.out), entries, args.hf,
+                    timeout_s=1200)
+    with open(args.out.rstrip("/") + ".plan.json", "w") as text:
+        json.dump({"world": args.world, "entries": entries}, text)
+
+
+def check_big(args):
+    from safetensors import safe_open
+    with open(args.out.rstrip("/") + ".plan.json") as text:
+        plan = json.load(text)
+    where = {}
+    for name in sorted(os.listdir(args.converted)):
+        if name.endswith(".safetensors"):
+            file = safe_open(os.path.join(args.converted, name), "pt")
+            where.update({key: file for key in file.keys()})
+    wrong = []
+    for index, entry in enumerate(plan["entries"]):
+        key = entry[0] if entry[0] in where else entry[0].removeprefix("model.")
+        if key not in where:
+            wrong.append(entry[0])
+            continue
+        wrong += [] if _same(where[key].get_slice(key), index, entry, plan["world"]) else [entry[0]]
+    extra = len(where) - len(plan["entries"])
+    print(f"{len(plan['entries'])} tensors, {len(wrong)} wrong {wrong[:4]}, {extra} extra")
+    return 1 if wrong or extra else 0
+
+
+def _same(piece, index, entry, world):
+    _, shape, dim = entry
+    if list(piece.get_shape()) != list(shape):
+        return False
+    for rank in range(1 if dim is None else world):
+        local, lo = shard_of(index, entry, world, rank)
+        if dim is None:
+            found = piece[:]
+        elif dim == 0:
+            found = piece[lo:lo + local.shape[0]]
+        else:
+            found = piece[:, lo:lo + local.shape[1]]
+        if not torch.equal(found.view(torch.int16), local.view(torch.int16)):
+            return False
+    return True
+
+
+def make_metadata(args):
+    """An index of `chunks` chunks over 512 ranks, by real torch classes; items of one size."""
+    world, row = 512, 16
+    saved = io.BytesIO()
+    torch.save(torch.zeros(1, row, dtype=torch.bfloat16), saved)
+    item = saved.getvalue()
+    props = TensorProperties(dtype=torch.bfloat16)
+    tensors, storage, planner = {}, {}, {}
+    ends = [0] * world
+    for number in range(-(-args.chunks // world)):
+        fqn = f"model.layers.{number // 9}.block.{number % 9}.weight"
+        planner[fqn] = ("model", fqn[6:])
+        boxes = []
+        for rank in range(min(world, args.chunks - number * world)):
+            boxes.append(ChunkStorageMetadata(offsets=torch.Size([rank, 0]),
+                                              sizes=torch.Size([1, row])))
+            storage[MetadataIndex(fqn, torch.Size([rank, 0]), rank)] = _StorageInfo(
+                f"__{rank}_0.distcp", ends[rank], len(item))
+            ends[rank] += len(item)
+        tensors[fqn] = TensorStorageMetadata(props, torch.Size([len(boxes), row]), boxes)
+    os.makedirs(args.out, exist_ok=True)
+    for rank in range(world):
+        with open(os.path.join(args.out, f"__{rank}_0.distcp"), "wb") as out:
+            if args.items:
+                out.write(item * (ends[rank] // len(item)))
+            else:
+                out.truncate(ends[rank])
+    meta = StorageMeta(checkpoint_id=args.out, save_id=str(uuid.uuid4()))
+    with open(os.path.join(args.out, ".metadata"), "wb") as out:
+        pickle.dump(Metadata(tensors, planner, storage, meta, version="1.0.0"), out)
+    print(f"{args.chunks} chunks, .metadata {os.path.getsize(args.out + '/.metadata')} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mode", choices=["rows", "columns", "one", "metadata", "check"])
+    parser.add_argument("out")
+    parser.add_argument("converted", nargs="?")
+    parser.add_argument("--size", default="1GiB")
+    parser.add_argument("--tensor", default="64MiB")
+    parser.add_argument("--world", type=int, default=4)
+    parser.add_argument("--chunks", type=int, default=1_000_000)
+    parser.add_argument("--items", action="store_true")
+    parser.add_argument("--hf", action="store_true")
+    args = parser.parse_args()
+    if args.mode == "check":
+        return check_big(args)
+    (make_metadata if args.mode == "metadata" else make_big)(args)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Judges the command on checkpoints that real frameworks write.
+
+    run.py --shardwright BIN --work DIR [--ckpts DIR] [--only KIND]... [--no-bad | --bad-only] [--flips N]
+
+Prints one line per check and ends with "N passed, N failed, N skipped"; exit 1 on any failure.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import warnings
+
+import ranks
+import torch
+
+import checks_bad
+import checks_good
+import make_checkpoints
+from kit import Kit
+
+NEEDED_BY_BAD = ("fsdp2_w4_nested", "fsdp2_bf16", "fsdp2_w8_empty", "zstd")
+
+
+def generate(kit, root, kinds):
+    """{kind: folder}; a kind that its framework could not write is a failure here."""
+    folders = {}
+    for kind in kinds:
+        try:
+            folders[kind] = make_checkpoints.make(root, kind)
+        except ranks.RanksFailed as why:
+            kit.check(f"{kind}: written by its framework", False, f"    {why}"[-3000:])
+    return folders
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shardwright", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--ckpts", help="where generated checkpoints are kept (WORK/ckpts)")
+    parser.add_argument("--only", action="append", choices=sorted(make_checkpoints.KINDS))
+    parser.add_argument("--no-bad", action="store_true", help="whole checkpoints only")
+    parser.add_argument("--bad-only", action="store_true", help="broken and hostile ones only")
+    parser.add_argument("--flips", type=int, default=1000)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    kit = Kit(args.shardwright, args.work)
+    root = os.path.abspath(args.ckpts or kit.path("ckpts"))
+    os.makedirs(root, exist_ok=True)
+    shutil.rmtree(kit.path("out"), ignore_errors=True)
+    os.makedirs(kit.path("out"))
+    bad = not args.no_bad and not args.only
+    kinds = args.only or list(make_checkpoints.KINDS)
+    folders = generate(kit, root, NEEDED_BY_BAD if args.bad_only else kinds)
+    if not args.bad_only:
+        for kind, folder in folders.items():
+            kit.guarded(kind, checks_good.check_kind, kind, folder)
+        if "fsdp2_w4_nested" in folders:
+            kit.guarded("options", checks_good.check_options, folders["fsdp2_w4_nested"])
+    if bad and all(k in folders for k in NEEDED_BY_BAD):
+        checks_bad.check_bad(kit, folders, args.flips)
+    elif bad:
+        kit.skip("broken and hostile checkpoints", "their good originals could not be written")
+    return kit.finish()
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    sys.exit(main())
