@@ -10,6 +10,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
+import check_truth
 import truth
 
 transformers_logging.disable_progress_bar()
@@ -164,12 +165,58 @@ def check_zoo(kit, kind, source, listing, tensors):
         compare(kit, kind, dest, want)
 
 
+def check_casts(kit, kind, source, listing, tensors):
+    """Casts as torch does them; a NaN stays a NaN, its payload is free."""
+    check_tensors(kit, kind, source, listing, tensors)
+    for word, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16), ("f32", torch.float32),
+                        ("f64", torch.float64)):
+        dest = kit.path("out", f"{kind}-{word}")
+        done = convert(kit, source, dest, "--dtype", word)
+        if not kit.expect(f"{kind}: convert --dtype {word}", done, 0):
+            continue
+        found, _ = read_hf(dest)
+        want = wanted_names(listing, tensors, dtype)
+        wrong = [n for n in want if n not in found or found[n].dtype != want[n].dtype
+                 or not same_but_nan(found[n], want[n])]
+        kit.check(f"{kind}: --dtype {word} as torch casts", not wrong, f"    {wrong}")
+
+
+def same_but_nan(a, b):
+    if not a.is_floating_point():
+        return truth.same_bits(a, b)
+    nan = torch.isnan(a)
+    return torch.equal(nan, torch.isnan(b)) and truth.same_bits(a[~nan], b[~nan])
+
+
+def check_demo(kit):
+    """The sample that the command writes is a checkpoint to torch itself."""
+    folder = kit.path("out", "demo")
+    if not kit.expect("demo DIR", kit.run("demo", folder), 0):
+        return
+    where = next((d for d, _, names in os.walk(folder) if ".metadata" in names), None)
+    if not kit.check("demo: a DCP folder is there", where):
+        return
+    tensors = check_truth.read_dcp(where)
+    kit.check("demo: torch loads it", len(tensors) > 0, tensors.keys())
+    kit.expect("demo: verify", kit.run("verify", where), 0)
+    dest = kit.path("out", "demo-hf")
+    if kit.expect("demo: convert", kit.run("convert", where, dest, "--to", "hf"), 0):
+        found, faults = read_hf(dest)
+        by_end = {k: t for k, t in tensors.items() for n in found if k.endswith(n)}
+        same = all(any(k.endswith(n) and truth.same_bits(t, found[n]) for k, t in by_end.items())
+                   for n in found)
+        kit.check("demo: converted tensors are those torch loads", found and same and not faults,
+                  f"    {sorted(found)[:5]} {faults}")
+
+
 def check_kind(kit, kind, source):
     listing, tensors = truth.load_truth(source)
     before = digest_of_folder(f"{source}/ckpt")
     look(kit, kind, source)
     if kind == "zoo":
         check_zoo(kit, kind, source, listing, tensors)
+    elif kind == "casts":
+        check_casts(kit, kind, source, listing, tensors)
     elif listing.get("model"):
         check_model(kit, kind, source, listing, tensors)
     else:
@@ -203,6 +250,12 @@ def check_options(kit, source):
     done = convert(kit, source, dest, "--only", "*embed_tokens*")
     if kit.expect("--only GLOB", done, (0, 3)):
         compare(kit, "--only GLOB", dest, {n: t for n, t in want.items() if "embed_tokens" in n})
+    tied = os.path.join(os.path.dirname(source), "tied", "assets")
+    if os.path.isdir(tied):
+        dest = kit.path("out", "not-tied")
+        done = kit.run("convert", f"{source}/ckpt", dest, "--to", "hf", "--assets", tied)
+        kit.expect("the config says tied, the tensors differ", done, 2, "lm_head.weight")
+        kit.check("... and nothing is written", not os.path.exists(dest))
     high = kit.path("high")
     shutil.rmtree(high, ignore_errors=True)
     shutil.copytree(f"{source}/ckpt", f"{high}/pytorch_model_fsdp_0")

@@ -157,3 +157,42 @@ def _save_strided_columns(rank, world, folder, kind):
 
 def columns(folder, kind, world):
     run_ranks(world, _save_strided_columns, folder, kind)
+
+
+def _save_prefixes(rank, world, folder, kind):
+    """Wrapper names anywhere in the path, and names that only look like them."""
+    names = {"_orig_mod.module.layers.0._checkpoint_wrapped_module.w": "layers.0.w",
+             "_orig_mod.module.layers.1._fsdp_wrapped_module._checkpoint_wrapped_module.w":
+             "layers.1.w", "_orig_mod.module.modules.w": "modules.w",
+             "_orig_mod.module.my_module.w": "my_module.w",
+             "_orig_mod.module.x_orig_mod.w": "x_orig_mod.w", "_orig_mod.module.model": "model"}
+    full = {n: torch.arange(6.0).reshape(2, 3) + 10 * i for i, n in enumerate(names)}
+    dcp.save({"model": full}, checkpoint_id=f"{folder}/ckpt")
+    truth.write_truth(folder, kind, {f"model.{n}": t for n, t in full.items()},
+                      {f"model.{n}": clean for n, clean in names.items()})
+
+
+def prefixes(folder, kind):
+    run_ranks(1, _save_prefixes, folder, kind)
+
+
+def _save_casts(rank, world, folder, kind):
+    """Any bits at all, and the values at which rounding and overflow are decided."""
+    gen = torch.Generator().manual_seed(5)
+    edges = [0.0, -0.0, 1.00390625, 1.01171875, 3e38, 3.4e38, -3.4e38, 1e-40, 1e-45, 65504.0,
+             65519.9, 65520.0, 2.0**-24, 2.0**-25, 2.0**-26, 6e-8, float("inf"), float("-inf"),
+             float("nan"), 1 + 2**-8 + 2**-20, 1 + 2**-8 - 2**-20]
+    full = {}
+    for name in ("float32", "float64", "float16", "bfloat16"):
+        dtype = getattr(torch, name)
+        full[f"{name}.random"] = random_tensor(dtype, (64, 65), gen)
+        full[f"{name}.edges"] = torch.tensor(edges, dtype=torch.float64).to(dtype)
+        full[f"{name}.near_one"] = torch.rand(999, generator=gen, dtype=torch.float64).to(dtype)
+    full["int32.whole"] = torch.arange(7, dtype=torch.int32)
+    dcp.save({"model": full}, checkpoint_id=f"{folder}/ckpt")
+    tensors = {f"model.{n}": t for n, t in full.items()}
+    truth.write_truth(folder, kind, tensors, tiny.model_names(tensors))
+
+
+def casts(folder, kind):
+    run_ranks(1, _save_casts, folder, kind)

@@ -91,4 +91,5 @@ class Kit:
         c = self.counts
         print(f"{c['passed']} passed, {c['failed']} failed, {c['skipped']} skipped")
         sys.stdout.flush()
-        return 1 if c["failed"] else 0
+        strict = os.environ.get("SW_INTEROP_STRICT") == "1" and c["skipped"]
+        return 1 if c["failed"] or strict else 0

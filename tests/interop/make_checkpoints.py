@@ -53,6 +53,8 @@ KINDS = {
     "compiled": lambda d, k: par.compiled(d, k, 2),
     "no_prefix": lambda d, k: par.no_prefix(d, k, 2),
     "columns": lambda d, k: val.columns(d, k, 4),
+    "prefixes": lambda d, k: val.prefixes(d, k),
+    "casts": lambda d, k: val.casts(d, k),
     "strides": lambda d, k: val.strides(d, k, 1),
 }
 

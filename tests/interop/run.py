@@ -57,6 +57,8 @@ def main():
             kit.guarded(kind, checks_good.check_kind, kind, folder)
         if "fsdp2_w4_nested" in folders:
             kit.guarded("options", checks_good.check_options, folders["fsdp2_w4_nested"])
+    if not args.bad_only and not args.only:
+        kit.guarded("demo", checks_good.check_demo)
     if bad and all(k in folders for k in NEEDED_BY_BAD):
         checks_bad.check_bad(kit, folders, args.flips)
     elif bad:
