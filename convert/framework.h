@@ -1,0 +1,103 @@
+/*
+ * A framework: how a kind of checkpoint is recognised, read and laid out. Adding one is one spec,
+ * one file (or small folder) with one `const swi_framework`, one line in registry.c. Conformance
+ * tests run over the registry.
+ */
+#ifndef SW_CONVERT_FRAMEWORK_H
+#define SW_CONVERT_FRAMEWORK_H
+
+#include "shardwright_convert.h"
+#include "io/filecache.h"
+#include "model/catalog.h"
+#include "plan.h"
+
+/* ---- a folder as it lies ------------------------------------------------------------------ */
+
+typedef struct swi_listing_entry {
+    const char *name; /* in the folder: no '/' */
+    swi_entry_kind kind;
+    bool is_link;
+    uint64_t bytes;
+} swi_listing_entry;
+
+/* One level of a folder, sorted by name. */
+typedef struct swi_listing swi_listing;
+
+SW_MUST_USE sw_status swi_listing_make(const swi_store *store, const sw_limits *limits,
+                                       swi_listing **out, sw_error *err);
+void swi_listing_free(swi_listing *listing);
+size_t swi_listing_count(const swi_listing *listing);
+const swi_listing_entry *swi_listing_at(const swi_listing *listing, size_t i);
+const swi_listing_entry *swi_listing_find(const swi_listing *listing, const char *name);
+bool swi_has_suffix(const char *name, const char *suffix);
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* What a reader is given and fills. */
+typedef struct swi_opening {
+    swi_store *store; /* the folder */
+    const swi_listing *listing;
+    sw_limits limits; /* resolved */
+    swi_builder *builder;
+    sw_report *report; /* may be NULL */
+    swi_arena *arena;  /* lives as long as the checkpoint */
+    /*
+     * Sections: where in the saved state dict a tensor lay ("model", "optimizer"; "" at the top)
+     * and its name there. Tensors without an entry have section "" and their own name.
+     */
+    struct swi_sections *sections;
+    struct swi_facts *facts;
+} swi_opening;
+
+/* Notes the section and inner name of a tensor; the strings live in the opening's arena. */
+SW_MUST_USE sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *section,
+                                          const char *name, sw_error *err);
+SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err,
+                                       const char *fmt, ...) SW_PRINTF(4, 5);
+
+typedef enum swi_claim {
+    SWI_CLAIM_NONE = 0,
+    SWI_CLAIM_PART, /* remains of one: recognised, something essential is missing */
+    SWI_CLAIM_WHOLE
+} swi_claim;
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+/* One destination tensor, decided by selection: what to take and how to call it. */
+typedef struct swi_chosen {
+    uint32_t source; /* tensor of the source catalog */
+    const char *name;
+    sw_dtype dtype; /* to be written as */
+} swi_chosen;
+
+typedef struct swi_target_in {
+    const sw_checkpoint *source;
+    const swi_chosen *chosen; /* in natural order of names, distinct */
+    size_t count;
+    const char *options; /* behind "hf:", or "" */
+    const sw_convert_options *convert;
+    sw_limits limits;
+    sw_report *report;
+} swi_target_in;
+
+typedef struct swi_framework {
+    const char *name, *title;
+    swi_claim (*claim)(const swi_listing *listing);
+    sw_status (*open)(swi_opening *o, sw_error *err);
+    /* NULL: not a target. Whether it holds optimizer state, and values. */
+    sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);
+    bool holds_optimizer, holds_values;
+} swi_framework;
+
+size_t swi_framework_count(void);
+const swi_framework *swi_framework_at(size_t i);
+const swi_framework *swi_framework_find(const char *name, size_t size);
+
+/* ---- an open checkpoint, for the rest of convert/ ------------------------------------------ */
+
+swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint);
+void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scratch);
+const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint);
+const swi_listing *swi_checkpoint_listing(const sw_checkpoint *checkpoint);
+
+#endif
