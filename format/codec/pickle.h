@@ -39,6 +39,12 @@ typedef struct swi_pickle_options {
     const swi_pickle_hook *hooks; /* may be NULL */
     size_t hook_count;
     void *hook_ctx;
+    /*
+     * A persistent id was met; sets *out (with swi_graph_persistent, or a RECORD). NULL: a
+     * PERSISTENT node. Called with hook_ctx.
+     */
+    sw_status (*persistent)(void *ctx, sw_value_graph *g, sw_value id, sw_value *out,
+                            sw_error *err);
     uint64_t base_offset_bytes; /* added to positions in errors and findings */
     bool protocol0_persid;      /* take PERSID (text ids) too */
 } swi_pickle_options;
