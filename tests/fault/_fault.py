@@ -1,0 +1,207 @@
+"""What the fault tests share: sample checkpoints made by the command itself, the commands under test,
+and what must hold after each failed or killed run.
+
+Environment: SHARDWRIGHT, SHARDWRIGHT_FAULT (the command, plain and with the shim); SW_FAULT_DENSE
+(every k up to this, default 500; later ones are strided), SW_FAULT_JOBS.
+"""
+import concurrent.futures
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+
+PLAIN = os.environ.get("SHARDWRIGHT", "build/shardwright")
+FAULT = os.environ.get("SHARDWRIGHT_FAULT", "build/shardwright-fault")
+DENSE = int(os.environ.get("SW_FAULT_DENSE", "500"))
+JOBS = int(os.environ.get("SW_FAULT_JOBS", os.cpu_count() or 1))
+TIMEOUT_S = 120
+# Findings, could not, partly, refused. 0 is checked apart; a signal or a sanitizer's code is none.
+FAILED = {1, 2, 3, 5}
+
+
+def tree(path):
+    """Every name below a folder with what it holds; None if there is no such folder."""
+    if not os.path.lexists(path):
+        return None
+    found = {}
+    for folder, folders, names in os.walk(path):
+        for name in folders:
+            found[os.path.relpath(os.path.join(folder, name), path)] = "folder"
+        for name in names:
+            full = os.path.join(folder, name)
+            with open(full, "rb") as file:
+                found[os.path.relpath(full, path)] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
+class Result:
+    def __init__(self, argv, env):
+        run = subprocess.run(argv, env={**os.environ, "LC_ALL": "C", **env}, capture_output=True,
+                             stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
+        self.code, self.out = run.returncode, run.stdout.decode("utf-8", "replace")
+        self.err = run.stderr.decode("utf-8", "replace")
+
+
+class Command:
+    """One command line to torture. argv holds SRC and DEST where the paths go; a command with DEST
+    must make the tree of `want`, one without must print `want`."""
+
+    def __init__(self, name, *argv, old=None):
+        self.name, self.argv, self.old = name, argv, old
+        self.writes = "DEST" in argv
+        self.want = None
+
+    def line(self, binary, source, dest):
+        places = {"SRC": source, "DEST": dest}
+        return [binary] + [places.get(word, word) for word in self.argv]
+
+
+class Bench:
+    """The sample, the reference results, and failures found so far."""
+
+    def __init__(self):
+        self.failures = []
+        self.lock = threading.Lock()
+        self.home = os.getcwd()
+        self.source = os.path.join(self.home, "source")
+        self.must(PLAIN, "demo", self.source)
+        self.source_tree = tree(self.source)
+        self.commands = [
+            Command("demo", "demo", "DEST"),
+            Command("inspect", "inspect", "SRC"),
+            Command("verify", "verify", "SRC"),
+            Command("convert", "convert", "SRC", "DEST", "--to", "hf"),
+            Command("overwrite", "convert", "SRC", "DEST", "--to", "hf", "--overwrite", old="old"),
+        ]
+        old = os.path.join(self.home, "old")
+        os.mkdir(old)
+        with open(os.path.join(old, "README"), "w", encoding="ascii") as file:
+            file.write("what was there before\n")
+        for command in self.commands:
+            self.prepare(command)
+
+    def must(self, *argv):
+        result = Result(argv, {})
+        if result.code != 0:
+            sys.exit(f"{argv}: exit {result.code}: {result.err}")
+        return result
+
+    def prepare(self, command):
+        folder = self.fresh("reference-" + command.name, command)
+        dest = os.path.join(folder, "dest")
+        result = self.must(*command.line(PLAIN, self.source, dest))
+        command.want = tree(dest) if command.writes else result.out
+        again = self.fresh("again-" + command.name, command)
+        counts = os.path.join(self.home, command.name + ".count")
+        dest = os.path.join(again, "dest")
+        result = Result(command.line(FAULT, self.source, dest), {"SW_FAULT_COUNT": counts})
+        self.check_success(command, dest, result, "without a fault")
+        with open(counts, encoding="ascii") as file:
+            command.counts = json.load(file)
+
+    def fresh(self, name, command):
+        folder = os.path.join(self.home, name)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        if command.old:
+            shutil.copytree(os.path.join(self.home, command.old), os.path.join(folder, "dest"))
+        return folder
+
+    def fail(self, command, case, why, result=None):
+        text = f"{command.name} {case}: {why}"
+        if result is not None:
+            text += f"\n    exit {result.code}: {result.err.strip()[-600:]}"
+        with self.lock:
+            self.failures.append(text)
+            if len(self.failures) <= 20:
+                print(text, flush=True)
+
+    def check_success(self, command, dest, result, case):
+        if result.code != 0:
+            self.fail(command, case, "must succeed", result)
+        elif command.writes and tree(dest) != command.want:
+            self.fail(command, case, "succeeded with another result than without faults", result)
+        elif not command.writes and result.out != command.want:
+            self.fail(command, case, "succeeded with another output than without faults", result)
+
+    def check_name(self, command, dest, case, result=None):
+        """The final name is complete or as before. Returns whether it is complete."""
+        found = tree(dest)
+        if found == command.want:
+            return True
+        if found != tree(os.path.join(self.home, command.old) if command.old else ""):
+            self.fail(command, case, f"a partial result under the final name: {found}", result)
+        return False
+
+    def rerun(self, command, folder, case):
+        """A run without faults after a failed one: completes, and leaves nothing else behind."""
+        dest = os.path.join(folder, "dest")
+        result = Result(command.line(PLAIN, self.source, dest), {})
+        self.check_success(command, dest, result, f"rerun after {case}")
+        if os.listdir(folder) != ["dest"]:
+            self.fail(command, f"rerun after {case}", f"left {sorted(os.listdir(folder))}")
+
+    def check_source(self, case):
+        if tree(self.source) != self.source_tree:
+            sys.exit(f"the source was changed: {case}")
+
+    def sweep(self, run_one, cases):
+        """Runs run_one(case, name of a folder) for every case, several at a time."""
+        done = 0
+        free = list(range(JOBS))
+
+        def run(case):
+            with self.lock:
+                slot = free.pop()
+            try:
+                run_one(case, f"slot{slot}")
+            except subprocess.TimeoutExpired as error:
+                self.fail(case[0], case[1:], f"hangs: {error}")
+            finally:
+                with self.lock:
+                    free.append(slot)
+
+        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+            for _ in pool.map(run, cases):
+                done += 1
+        self.check_source("by one of the runs")
+        return done
+
+    def finish(self, done):
+        print(f"{done} runs with faults, {len(self.failures)} failures")
+        sys.exit(1 if self.failures or done == 0 else 0)
+
+
+def every_k(count):
+    """1 .. DENSE, then about a hundred more up to the end."""
+    dense = list(range(1, min(count, DENSE) + 1))
+    stride = max(1, (count - DENSE) // 100)
+    return dense + list(range(DENSE + 1, count + 1, stride))
+
+
+def sweep_calls(kind, variable, suffixes, allowed):
+    """Makes each call of a kind (alloc, io) fail, for every command, and checks what must hold."""
+    bench = Bench()
+    cases = [(command, k, suffix) for command in bench.commands
+             for suffix in suffixes for k in every_k(command.counts[kind])]
+
+    def run_one(case, slot):
+        command, k, suffix = case
+        folder = bench.fresh(slot, command)
+        dest = os.path.join(folder, "dest")
+        name = f"{variable}={k}{suffix}"
+        result = Result(command.line(FAULT, bench.source, dest), {variable: f"{k}{suffix}"})
+        if result.code == 0:
+            bench.check_success(command, dest, result, name)
+            return
+        if result.code not in allowed:
+            bench.fail(command, name, "wrong exit code", result)
+        if not result.err.strip():
+            bench.fail(command, name, "failed without a word", result)
+        if command.writes and not bench.check_name(command, dest, name, result):
+            bench.rerun(command, folder, name)
+
+    bench.finish(bench.sweep(run_one, cases))
