@@ -33,7 +33,7 @@ if [ "$install" = yes ]; then
     bash cli/packaging/install.sh "${packages[@]}"
 fi
 
-cmake -S . -B "$build" -G Ninja -DSW_WERROR=ON
+cmake -S . -B "$build" -G Ninja -DSW_WERROR=ON -DSW_TESTS=ON
 cmake --build "$build" -j "$jobs"
 result=0
 (cd "$build" && ctest --output-on-failure -j "$jobs") || result=1
