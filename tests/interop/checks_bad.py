@@ -8,7 +8,9 @@ import subprocess
 import torch
 import zstandard
 
+import checks_good
 import damage
+import truth
 
 
 def convert_refused(kit, label, folder, code, *words):
@@ -40,6 +42,51 @@ def check_flips(kit, label, source, count, seed, skip_head=0):
     kit.check(f"{label}: {count} of {count} flips found, {missed} missed", missed == 0, shown)
     kit.check(f"{label}: file and tensor named, {unnamed} not", unnamed == 0, shown or "")
     kit.expect(f"{label}: whole again after the flips", kit.run("verify", folder), 0)
+
+
+def check_any_flips(kit, source, count=300):
+    """Flips anywhere: reported, or harmless (the conversion is still right); never a crash."""
+    folder = damage.copy_of(source, kit.path("flips"))
+    listing, tensors = truth.load_truth(os.path.dirname(source))
+    want = checks_good.wanted_names(listing, tensors)
+    rng = random.Random(9)
+    files = sorted(n for n in os.listdir(folder) if n.endswith(".distcp"))
+    odd, wrong, silent = [], [], 0
+    for _ in range(count):
+        file = rng.choice(files)
+        path = os.path.join(folder, file)
+        offset, bit = rng.randrange(os.path.getsize(path)), rng.randrange(8)
+        damage.flip(path, offset, bit)
+        said = kit.run("verify", folder)
+        if said.code not in (0, 1, 5):
+            odd.append(f"    bit {bit} of byte {offset} of {file}\n{said}")
+        if said.code == 0:
+            silent += 1
+            dest = kit.path("out", "flipped")
+            done = kit.run("convert", folder, dest, "--to", "hf", "--overwrite")
+            found = checks_good.read_hf(dest)[0] if done.code == 0 else {}
+            if done.code == 0 and any(n not in found or not truth.same_bits(found[n], t)
+                                      for n, t in want.items()):
+                wrong.append(f"    bit {bit} of byte {offset} of {file}\n{said}")
+        damage.flip(path, offset, bit)
+    kit.check(f"{count} flips anywhere in data files: found or refused", not odd, "".join(odd[:3]))
+    kit.check(f"{silent} of them not reported, all harmless", not wrong, "".join(wrong[:3]))
+
+
+def check_index_flips(kit, source, count=300):
+    """Nothing guards .metadata with a checksum: a flip may pass, but never ends in a crash."""
+    folder = damage.copy_of(source, kit.path("flips"))
+    path = os.path.join(folder, ".metadata")
+    rng = random.Random(10)
+    odd = []
+    for _ in range(count):
+        offset, bit = rng.randrange(os.path.getsize(path)), rng.randrange(8)
+        damage.flip(path, offset, bit)
+        said = kit.run("verify", folder)
+        damage.flip(path, offset, bit)
+        if said.code not in (0, 1, 5):
+            odd.append(f"    bit {bit} of byte {offset}\n{said}\n")
+    kit.check(f"{count} flips in .metadata: an answer to each", not odd, "".join(odd[:3]))
 
 
 def check_flip_convert(kit, source):
@@ -221,7 +268,7 @@ def check_bad(kit, folders, flips):
     good = os.path.join(folders["fsdp2_w4_nested"], "ckpt")
     zstd = os.path.join(folders["zstd"], "ckpt")
     for check in (check_missing, check_cut, check_replaced, check_index_faults, check_dtype_lie,
-                  check_flip_convert):
+                  check_flip_convert, check_any_flips, check_index_flips):
         kit.guarded(check.__name__, check, good)
     kit.guarded("check_evil", check_evil, good, zstd)
     fifth = flips // 5
