@@ -22,6 +22,7 @@ set(SW_WRAPPED
     pwrite pwrite64 pwritev pwritev64 fsync fdatasync ftruncate ftruncate64 fallocate fallocate64
     posix_fallocate posix_fallocate64 rename renameat renameat2 mkdir mkdirat unlink unlinkat rmdir
     linkat fstat fstat64 stat stat64 lstat lstat64 fstatat fstatat64 readdir readdir64 fstatvfs
-    fstatvfs64 faccessat opendir fdopendir flock readlinkat realpath)
+    fstatvfs64 faccessat opendir fdopendir flock readlinkat realpath
+    getrandom)
 list(TRANSFORM SW_WRAPPED PREPEND "-Wl,--wrap=" OUTPUT_VARIABLE wrap_options)
 target_link_options(shardwright-fault PRIVATE ${wrap_options})

@@ -390,6 +390,11 @@ FAULT_WRAP(ssize_t, readlinkat, int folder, const char *path, char *out, size_t 
     return fault_io() ? -1 : __real_readlinkat(folder, path, out, size);
 }
 
+FAULT_WRAP(ssize_t, getrandom, void *out, size_t size, unsigned flags)
+{
+    return fault_io() ? -1 : __real_getrandom(out, size, flags);
+}
+
 FAULT_WRAP(char *, realpath, const char *path, char *out)
 {
     return fault_io() ? NULL : __real_realpath(path, out);
