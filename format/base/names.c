@@ -170,8 +170,8 @@ static sw_status grow_slots(swi_names *names, sw_error *err)
     return SW_OK;
 }
 
-sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_t *id,
-                        bool *is_new, sw_error *err)
+sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_t *id, bool *is_new,
+                        sw_error *err)
 {
     uint64_t hash = sip_hash(names->key, text, size);
     size_t i = find_slot(names, hash, text, size);
@@ -182,8 +182,9 @@ sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_
         return SW_OK;
     }
     if (size >= UINT32_MAX || names->count >= UINT32_MAX - 1)
-        return swi_fail(err, SW_ERR_LIMIT, "a table of names holds at most 2^32 - 2 names, each "
-                                           "shorter than 4 GiB");
+        return swi_fail(err, SW_ERR_LIMIT,
+                        "a table of names holds at most 2^32 - 2 names, each "
+                        "shorter than 4 GiB");
     sw_status status = SW_OK;
     size_t used = (size_t)names->count + 1;
     if (used > names->slot_count / 4 * 3) {
@@ -192,8 +193,8 @@ sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_
             return status;
         i = find_slot(names, hash, text, size);
     }
-    status = swi_grow_array((void **)&names->entries, &names->entry_capacity, used, sizeof(entry),
-                            err);
+    status =
+        swi_grow_array((void **)&names->entries, &names->entry_capacity, used, sizeof(entry), err);
     if (status != SW_OK)
         return status;
     const char *copy;
