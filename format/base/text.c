@@ -35,7 +35,7 @@ static size_t decode(const uint8_t *p, size_t left, uint32_t *out)
     return length;
 }
 
-bool swi_utf8_valid(const void *text, size_t size)
+size_t swi_utf8_prefix(const void *text, size_t size)
 {
     const uint8_t *p = text;
     size_t i = 0;
@@ -47,10 +47,15 @@ bool swi_utf8_valid(const void *text, size_t size)
         uint32_t c;
         size_t length = decode(p + i, size - i, &c);
         if (length == 0)
-            return false;
+            break;
         i += length;
     }
-    return true;
+    return i;
+}
+
+bool swi_utf8_valid(const void *text, size_t size)
+{
+    return swi_utf8_prefix(text, size) == size;
 }
 
 void swi_utf8_trim(char *text)

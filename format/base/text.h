@@ -5,6 +5,8 @@
 #include "shardwright_format.h"
 
 bool swi_utf8_valid(const void *text, size_t size);
+/* Bytes of the longest prefix that is valid: where the first wrong character begins. */
+size_t swi_utf8_prefix(const void *text, size_t size);
 /* Takes away a last character that was cut in the middle. */
 void swi_utf8_trim(char *text);
 

@@ -1,7 +1,8 @@
 /*
- * JSON. Two ways: small documents of our own or of configuration become a value graph (jansson
- * behind it, duplicates rejected); large hostile ones (safetensors headers of up to 100 MB) pass as
- * events in bounded memory. Strict RFC 8259, UTF-8, no comments, no duplicates.
+ * JSON, read by one parser of our own. Large hostile documents (safetensors headers of 100 MB,
+ * indexes of a million names) pass as events in bounded memory; small ones become a value graph.
+ * Strict RFC 8259: valid UTF-8 only, no comments, no trailing commas, no lone surrogates. Messages
+ * carry the position of the first wrong byte in offset_bytes, counted from the document's start.
  */
 #ifndef SW_CODEC_JSON_H
 #define SW_CODEC_JSON_H
@@ -17,7 +18,7 @@ typedef enum swi_json_kind {
     SWI_JSON_KEY,
     SWI_JSON_STRING,
     SWI_JSON_INT,   /* fits int64_t */
-    SWI_JSON_FLOAT, /* any other number */
+    SWI_JSON_FLOAT, /* any other number; one that is too large for a double is refused */
     SWI_JSON_TRUE,
     SWI_JSON_FALSE,
     SWI_JSON_NULL,
@@ -38,16 +39,26 @@ typedef struct swi_json_reader swi_json_reader;
 SW_MUST_USE sw_status swi_json_reader_make(const void *data, size_t size, const sw_limits *limits,
                                            swi_json_reader **out, sw_error *err);
 void swi_json_reader_free(swi_json_reader *reader);
-/* SW_ERR_FORMAT with the position of the first wrong byte. Duplicate keys are the caller's. */
+/* Takes NaN, Infinity and -Infinity as FLOAT too: Python writes them, in configurations for one. */
+void swi_json_allow_nonfinite(swi_json_reader *reader);
+/*
+ * SW_ERR_FORMAT with the position of the first wrong byte; after a failure only freeing is left.
+ * Duplicate keys are the caller's. DONE again after DONE.
+ */
 SW_MUST_USE sw_status swi_json_next(swi_json_reader *reader, swi_json_event *event, sw_error *err);
 /* Skips the value that comes next (after a KEY), whatever it is. */
 SW_MUST_USE sw_status swi_json_skip(swi_json_reader *reader, sw_error *err);
+/* Skips the rest of the value whose first event was this one; nothing for a scalar. */
+SW_MUST_USE sw_status swi_json_skip_rest(swi_json_reader *reader, const swi_json_event *first,
+                                         sw_error *err);
+/* "an object", "a string" ...: for messages. */
+const char *swi_json_kind_name(swi_json_kind kind);
 
-/* A whole document as a value graph: objects as DICT, arrays as LIST. Duplicates: SW_ERR_FORMAT. */
+/*
+ * A whole document as a value graph: objects as DICT, arrays as LIST, what Python's json writes
+ * (NaN and Infinity too). Duplicate keys: SW_ERR_FORMAT at the second one.
+ */
 SW_MUST_USE sw_status swi_json_parse(const void *data, size_t size, const sw_limits *limits,
                                      sw_value_graph **graph, sw_value *root, sw_error *err);
-
-/* Appends "text" quoted and escaped; broken UTF-8 becomes U+FFFD. */
-SW_MUST_USE sw_status swi_json_quote(swi_buf *out, const char *text, size_t size, sw_error *err);
 
 #endif
