@@ -33,6 +33,9 @@ typedef struct swi_tensor_in {
 /* SW_ERR_CONFLICT for a name that is there already, SW_ERR_FORMAT for one that is not UTF-8. */
 SW_MUST_USE sw_status swi_builder_tensor(swi_builder *builder, const swi_tensor_in *in,
                                          uint32_t *id, sw_error *err);
+/* Whether tensor `id` was added with this dtype and shape. */
+bool swi_builder_same(const swi_builder *builder, uint32_t id, sw_dtype dtype, uint32_t axes,
+                      const int64_t *shape);
 /* Pieces may come in any order of tensors. Empty ones are dropped. */
 SW_MUST_USE sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor,
                                         const swi_piece *piece, sw_error *err);
