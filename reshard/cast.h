@@ -9,7 +9,6 @@
 
 bool swi_cast_possible(sw_dtype from, sw_dtype to);
 /* `count` elements; in and out must not overlap. Adds to the cast_* fields of *tally. */
-void swi_cast(const void *in, sw_dtype from, void *out, sw_dtype to, size_t count,
-              sw_tally *tally);
+void swi_cast(const void *in, sw_dtype from, void *out, sw_dtype to, size_t count, sw_tally *tally);
 
 #endif

@@ -11,8 +11,10 @@
 
 /*
  * Opens destination file `file` of the layout for writing (made and of its full size), and is given
- * it back when its last byte is written (to sync, journal and close). Called from any thread, one
- * call at a time.
+ * it back when its last byte is written (to sync, journal and close), in the order of file ids.
+ * Called from any thread: one open at a time and one finish at a time, but an open may come while a
+ * finish runs, so that a sync does not hold up the next file. Files that were opened and not given
+ * back when the run fails are closed by the executor.
  */
 typedef struct swi_sink {
     void *ctx;
@@ -23,13 +25,15 @@ typedef struct swi_sink {
 
 /*
  * A CRC that differs is SW_ERR_CORRUPT naming file, tensor, expected and found; every one found
- * before the stop is also a finding "crc-mismatch". Nothing may be published then.
+ * before the stop is also a finding "crc-mismatch". Nothing may be published or resumed from then:
+ * a record can reach over several files, so finished ones may hold wrong bytes.
  */
 SW_MUST_USE sw_status swi_execute(const swi_source *source, const swi_layout *layout,
                                   const swi_sink *sink, const sw_work_options *work,
                                   sw_report *report, sw_tally *tally, sw_error *err);
 
-/* The window size that the budget gives for this source (see swi_plan_make). */
-uint64_t swi_execute_window_bytes(const sw_work_options *work, const sw_catalog *source);
+/* The largest window that the budget gives for this job (see swi_plan_make). */
+uint64_t swi_execute_window_bytes(const sw_work_options *work, const sw_catalog *source,
+                                  const swi_layout *layout);
 
 #endif

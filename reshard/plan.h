@@ -1,10 +1,11 @@
 /*
  * The plan: destination ∩ source, as a walk over windows, never a list of all operations.
  *
- * A window is a flat interval of one destination tensor, at most window_bytes of source elements;
- * whole rows where a row fits. In it, each source piece is cut to the interval: moves from a blob's
- * dense byte space into the window (a dense row-major buffer of the interval, source dtype), and
- * each destination piece likewise: moves from the window (destination dtype) to a blob. Row and
+ * A window is a flat interval of one destination tensor, at most window_bytes of source elements
+ * and usually no more than SWI_WINDOW_USUAL (larger ones keep the reads of many column shards
+ * long); whole rows where a row fits. In it, each source piece is cut to the interval: moves from a
+ * blob's dense byte space into the window (a dense row-major buffer of the interval, source dtype),
+ * and each destination piece likewise: moves from the window (destination dtype) to a blob. Row and
  * column shards, joins and permutations all take this path.
  */
 #ifndef SW_RESHARD_PLAN_H
@@ -33,6 +34,10 @@ typedef struct swi_window {
     uint64_t lo, hi; /* flat elements */
 } swi_window;
 
+#define SWI_WINDOW_USUAL ((uint64_t)4 << 20)
+/* Reads and writes of column shards are kept at least so long where the budget allows. */
+#define SWI_RUN_WANTED ((uint64_t)256 << 10)
+
 typedef struct swi_plan swi_plan;
 
 /*
@@ -47,9 +52,13 @@ SW_MUST_USE sw_status swi_plan_make(const sw_catalog *source, const swi_layout *
 void swi_plan_free(swi_plan *plan);
 /* Elements that will move, in source bytes. */
 uint64_t swi_plan_bytes(const swi_plan *plan);
+/* Memory of the plan itself. */
+uint64_t swi_plan_memory(const swi_plan *plan);
+/* Whether the destination file was finished already when the plan was made. */
+bool swi_plan_skips(const swi_plan *plan, uint32_t file);
 /* The windows in the order of the destination's files and offsets; false at the end. */
 typedef struct swi_plan_cursor {
-    uint32_t tensor;
+    uint32_t position; /* in the order of tensors; {0} to begin */
     uint64_t at;
 } swi_plan_cursor;
 bool swi_plan_next(const swi_plan *plan, swi_plan_cursor *cursor, swi_window *out);
@@ -70,9 +79,21 @@ SW_MUST_USE sw_status swi_plan_writes(const swi_plan *plan, const swi_window *wi
  * Proves the plan, streaming and sharing no code with it: the windows tile every destination
  * tensor; in each, the reads fill every element of the window exactly once from the place that the
  * source catalog gives for that very element, and the writes put each where the destination's
- * catalog says. SW_ERR_CONFLICT with tensor and element when not (a defect of this program).
+ * catalog says. What only files that are skipped take may be left out. SW_ERR_CONFLICT with tensor
+ * and element when not (a defect of this program).
  */
 SW_MUST_USE sw_status swi_plan_check(const swi_plan *plan, const sw_catalog *source,
                                      const swi_layout *layout, sw_error *err);
+
+/* The same for any source of windows and moves: what the check sees of a plan (and its tests). */
+typedef struct swi_plan_view {
+    const void *ctx;
+    bool (*next)(const void *ctx, swi_plan_cursor *cursor, swi_window *out);
+    sw_status (*reads)(const void *ctx, const swi_window *window, swi_moves *moves, sw_error *err);
+    sw_status (*writes)(const void *ctx, const swi_window *window, swi_moves *moves, sw_error *err);
+    bool (*skips)(const void *ctx, uint32_t file);
+} swi_plan_view;
+SW_MUST_USE sw_status swi_plan_check_view(const swi_plan_view *view, const sw_catalog *source,
+                                          const swi_layout *layout, sw_error *err);
 
 #endif

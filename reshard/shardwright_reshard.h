@@ -29,13 +29,13 @@ typedef struct sw_work_options {
 
 /* What was done. */
 typedef struct sw_tally {
-    uint64_t read_bytes;       /* tensor bytes read from the source */
-    uint64_t written_bytes;    /* to the destination, headers included */
-    uint64_t checked_bytes;    /* source bytes whose CRC or digest was compared and right */
-    uint64_t unchecked_bytes;  /* source bytes that carry none, or were read only in part */
-    uint64_t cast_elements;    /* elements converted to another type */
-    uint64_t cast_overflows;   /* finite values that became infinite */
-    uint64_t cast_underflows;  /* values that became zero and were not */
+    uint64_t read_bytes;      /* tensor bytes read from the source */
+    uint64_t written_bytes;   /* to the destination, headers included */
+    uint64_t checked_bytes;   /* source bytes whose CRC or digest was compared and right */
+    uint64_t unchecked_bytes; /* source bytes that carry none, or were read only in part */
+    uint64_t cast_elements;   /* elements converted to another type */
+    uint64_t cast_overflows;  /* finite values that became infinite */
+    uint64_t cast_underflows; /* values that became zero and were not */
 } sw_tally;
 
 #ifdef __cplusplus
