@@ -413,6 +413,7 @@ static sw_status posix_stat(const swi_store *store, const char *path, swi_entry 
         .kind = kind,
         .is_link = is_link,
         .bytes = kind == SWI_ENTRY_FILE ? (uint64_t)st.st_size : 0,
+        .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
     };
     return SW_OK;
 }

@@ -27,6 +27,7 @@ typedef struct swi_entry {
     swi_entry_kind kind;
     bool is_link; /* reached through a symbolic link; kind and bytes are the target's */
     uint64_t bytes;
+    int64_t mtime_ns; /* last change of the content, since the epoch; 0: not known */
 } swi_entry;
 
 /* A directory on disk, opened for reading; or the folder of a single file. */
