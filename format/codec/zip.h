@@ -12,11 +12,11 @@
 typedef struct swi_zip swi_zip;
 
 typedef struct swi_zip_entry {
-    const char *name;      /* terminated; without NUL, not absolute, no ".." parts */
-    uint16_t method;       /* 0 stored, 8 deflate */
-    uint32_t crc32;        /* 0 with bytes > 0 may mean: not computed */
-    uint64_t bytes;        /* of the content */
-    uint64_t stored_bytes; /* in the archive */
+    const char *name;             /* terminated; without NUL, not absolute, no ".." parts */
+    uint16_t method;              /* 0 stored, 8 deflate */
+    uint32_t crc32;               /* 0 with bytes > 0 may mean: not computed */
+    uint64_t bytes;               /* of the content */
+    uint64_t stored_bytes;        /* in the archive */
     uint64_t header_offset_bytes; /* of the local header, from the start of the archive */
 } swi_zip_entry;
 
@@ -32,9 +32,26 @@ size_t swi_zip_count(const swi_zip *zip);
 const swi_zip_entry *swi_zip_at(const swi_zip *zip, size_t i);
 /* NULL when there is none. */
 const swi_zip_entry *swi_zip_find(const swi_zip *zip, const char *name);
-/* Reads the local header: *offset of the payload in the file. */
+/* In the file, of the first byte behind what belongs to the entry. */
+uint64_t swi_zip_entry_end(const swi_zip *zip, const swi_zip_entry *entry);
+/*
+ * Reads the local header, which must agree with the directory: *offset of the payload in the file.
+ */
 SW_MUST_USE sw_status swi_zip_payload(const swi_zip *zip, const swi_reader *reader,
                                       const swi_zip_entry *entry, uint64_t *offset, sw_error *err);
+/*
+ * Proves what lies between the payload (at `payload` in the file) and the next entry: the data
+ * descriptor, which must agree with the directory, or nothing. *stray: bytes that belong to
+ * nothing.
+ */
+SW_MUST_USE sw_status swi_zip_check_descriptor(const swi_zip *zip, const swi_reader *reader,
+                                               const swi_zip_entry *entry, uint64_t payload,
+                                               uint64_t *stray, sw_error *err);
+/*
+ * Whether a content's real CRC is what the entry says. An entry of 0 whose content has another CRC
+ * was written without (*computed is then false).
+ */
+bool swi_zip_crc_agrees(const swi_zip_entry *entry, uint32_t real, bool *computed);
 /* A whole stored entry into *out (appended), its CRC compared where there is one. */
 SW_MUST_USE sw_status swi_zip_read(const swi_zip *zip, const swi_reader *reader,
                                    const swi_zip_entry *entry, uint64_t max_bytes, swi_buf *out,

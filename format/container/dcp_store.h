@@ -13,9 +13,9 @@
 typedef struct swi_dcp_meta swi_dcp_meta;
 
 typedef struct swi_dcp_place {
-    bool found;              /* storage_data has an entry for this item */
-    uint32_t file;           /* index of a relative path */
-    uint32_t transforms;     /* index of a list of transforms, 0: none */
+    bool found;          /* storage_data has an entry for this item */
+    uint32_t file;       /* index of a relative path */
+    uint32_t transforms; /* index of a list of transforms, 0: none */
     uint64_t offset_bytes;
     uint64_t stored_bytes;
 } swi_dcp_place;

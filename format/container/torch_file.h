@@ -12,8 +12,8 @@
 typedef struct swi_torch_file swi_torch_file;
 
 typedef struct swi_torch_storage {
-    char key[24];          /* data/KEY */
-    sw_dtype dtype;        /* of the storage class; SW_U8 for untyped ones */
+    char key[24];   /* data/KEY */
+    sw_dtype dtype; /* of the storage class; SW_U8 for untyped ones */
     bool untyped;
     uint64_t bytes;        /* as the pickle says; the record holds exactly that */
     uint64_t offset_bytes; /* of the record's payload in the file */
@@ -62,8 +62,8 @@ SW_MUST_USE sw_status swi_torch_get_tensor(const swi_torch_file *tf, sw_value v,
 /* Compares the CRC of every record by streaming; findings "crc-mismatch" name the record. */
 SW_MUST_USE sw_status swi_torch_check(const swi_reader *reader, uint32_t file, uint64_t offset,
                                       uint64_t bytes, const swi_blob_label *label, uint8_t *buffer,
-                                      size_t buffer_bytes, sw_report *report,
-                                      swi_blob_check *tally, sw_error *err);
+                                      size_t buffer_bytes, sw_report *report, swi_blob_check *tally,
+                                      sw_error *err);
 
 /* dtype of a torch global: module "torch", "bfloat16" ...; SW_DTYPE_NONE when it is none. */
 sw_dtype swi_torch_dtype(const char *name);
@@ -75,8 +75,7 @@ const char *swi_torch_dtype_name(sw_dtype dtype);
  * dense tensor (data: elements x size bytes), or of a value that `emit` pickles.
  */
 SW_MUST_USE sw_status swi_torch_write_tensor(swi_buf *out, sw_dtype dtype, uint32_t axes,
-                                             const int64_t *shape, const void *data,
-                                             sw_error *err);
+                                             const int64_t *shape, const void *data, sw_error *err);
 typedef sw_status (*swi_emit_fn)(void *ctx, swi_pickle_writer *w, sw_error *err);
 SW_MUST_USE sw_status swi_torch_write_value(swi_buf *out, swi_emit_fn emit, void *ctx,
                                             sw_error *err);
