@@ -229,6 +229,18 @@ SW_API bool sw_value_get_object(const sw_value_graph *graph, sw_value v, sw_valu
 /* PERSISTENT: the id. */
 SW_API bool sw_value_persistent(const sw_value_graph *graph, sw_value v, sw_value *id);
 
+/* A DICT itself, or the items of an OBJECT that is a dict (OrderedDict, defaultdict). */
+SW_API bool sw_value_as_dict(const sw_value_graph *graph, sw_value v, sw_value *dict);
+/* BYTES that were a bytearray. */
+SW_API bool sw_value_is_bytearray(const sw_value_graph *graph, sw_value v);
+/*
+ * The value as one line for people, much like Python's repr: "a\n", {1: (2.0, None)},
+ * <torch.Size((3, 4))>. Foreign text is escaped; what is nested deeper than 64 or is inside itself,
+ * and what lies beyond max_chars bytes, is "...". Free *out with free().
+ */
+SW_API SW_MUST_USE sw_status sw_value_text(const sw_value_graph *graph, sw_value v,
+                                           size_t max_chars, char **out, sw_error *err);
+
 /* ---- catalogs ----------------------------------------------------------------------------- */
 
 #define SW_MAX_AXES 10

@@ -36,6 +36,11 @@ SW_MUST_USE sw_status swi_graph_dict(sw_value_graph *g, sw_value *out, sw_error 
 /* pairs: key, value, key, value ... A key that is there already gets the new value. */
 SW_MUST_USE sw_status swi_graph_set_items(sw_value_graph *g, sw_value dict, const sw_value *pairs,
                                           size_t pair_count, sw_error *err);
+/* BYTES that were a bytearray. */
+SW_MUST_USE sw_status swi_graph_bytearray(sw_value_graph *g, const void *data, size_t size,
+                                          sw_value *out, sw_error *err);
+/* The same module and name give the same node. Together they have at most so many bytes: */
+#define SWI_GLOBAL_MAX_BYTES 2048
 SW_MUST_USE sw_status swi_graph_global(sw_value_graph *g, const char *module, const char *name,
                                        sw_value *out, sw_error *err);
 SW_MUST_USE sw_status swi_graph_object(sw_value_graph *g, const sw_value_object *object,
@@ -48,11 +53,26 @@ SW_MUST_USE sw_status swi_graph_persistent(sw_value_graph *g, sw_value id, sw_va
 /* A record: what a constructor hook made of an object; 56 bits of the hook's own. */
 sw_value swi_value_of_record(uint64_t payload);
 bool swi_value_record(sw_value v, uint64_t *payload);
-/* Gives a node's memory back for reuse: nothing may refer to it any more. For hooks. */
+/*
+ * Gives the memory of a container or OBJECT back for reuse, its elements stay. For hooks, which
+ * know that what they consumed is referred to nowhere else in the graph. A numbered reference to
+ * it becomes invalid; a node whose reference was already used is kept.
+ */
 void swi_graph_drop(sw_value_graph *g, sw_value v);
 uint64_t swi_graph_memory(const sw_value_graph *g);
 
-/* The value of a string key in a DICT (linear for small, indexed for large); false: absent. */
+/*
+ * Numbered references to nodes (a pickle's memo), for the time of reading: put sets one (again),
+ * replace makes the reference to `old`, if there is one, refer to another node; forget ends it.
+ */
+SW_MUST_USE sw_status swi_graph_put(sw_value_graph *g, uint64_t number, sw_value v, sw_error *err);
+void swi_graph_replace(sw_value_graph *g, sw_value old, sw_value fresh);
+void swi_graph_forget(sw_value_graph *g);
+
+/* The value of this key in a DICT. Keys are equal as in Python; see model/value_dict.c. */
+bool swi_dict_find(const sw_value_graph *g, sw_value dict, sw_value key, sw_value *out);
+/* The value of a string key in a DICT or in an OBJECT with dict items (linear for small, indexed
+ * for large); false: absent. */
 bool swi_value_get(const sw_value_graph *g, sw_value dict, const char *key, sw_value *out);
 bool swi_value_text_is(const sw_value_graph *g, sw_value v, const char *text);
 /* An OBJECT whose callable is this global. */

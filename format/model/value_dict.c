@@ -1,0 +1,346 @@
+/*
+ * Keys of DICT nodes. Equal as in Python: by value for numbers (1, 1.0 and True are one key), text
+ * and tuples of them; by identity for the rest, and for what would be slow to compare again and
+ * again: text of more than KEY_MAX_BYTES and tuples of more than KEY_MAX_ITEMS or deeper than
+ * KEY_MAX_DEPTH.
+ */
+#include "model/value_node.h"
+
+#include <string.h>
+
+#define KEY_MAX_BYTES 4096
+#define KEY_MAX_ITEMS 64
+#define KEY_MAX_DEPTH 8
+#define LINEAR_PAIRS 8 /* dicts of more pairs have a hash block */
+
+/* ---- hashing ------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t swi_hash_bytes(const uint64_t key[2], const void *data, size_t size)
+{
+    const uint8_t *p = data;
+    uint64_t h = key[0] ^ size;
+    uint64_t word;
+    for (; size >= sizeof word; p += sizeof word, size -= sizeof word) {
+        memcpy(&word, p, sizeof word);
+        h = mix(h ^ word, key[1] | 1);
+    }
+    word = 0;
+    if (size > 0)
+        memcpy(&word, p, size);
+    h = mix(h ^ word, key[1] | 1);
+    return mix(h ^ key[1], key[0] | 1);
+}
+
+/* BOOL, INT and FLOAT that are a whole number of 64 bits. */
+static bool as_whole(const sw_value_graph *g, sw_value v, int64_t *out)
+{
+    double real;
+    bool flag;
+    if (sw_value_int(g, v, out))
+        return true;
+    if (sw_value_bool(g, v, &flag)) {
+        *out = flag;
+        return true;
+    }
+    if (!sw_value_float(g, v, &real) || !(real >= -9223372036854775808.0) ||
+        !(real < 9223372036854775808.0) || real != (double)(int64_t)real)
+        return false;
+    *out = (int64_t)real;
+    return true;
+}
+
+static uint64_t hash_scalar(const sw_value_graph *g, sw_value v)
+{
+    int64_t whole;
+    double real;
+    const uint8_t *data;
+    size_t size;
+    if (swi_value_tag(v) == SWI_TAG_RECORD)
+        return mix(v.bits ^ g->key[0], g->key[1] | 1);
+    if (as_whole(g, v, &whole))
+        return swi_hash_bytes(g->key, &whole, sizeof whole);
+    if (sw_value_float(g, v, &real))
+        return swi_hash_bytes(g->key, &real, sizeof real);
+    if (sw_value_bytes(g, v, &data, &size) && size <= KEY_MAX_BYTES)
+        return swi_hash_bytes(g->key, data, size);
+    return mix(v.bits ^ g->key[0], g->key[1] | 1);
+}
+
+static bool is_short_tuple(const sw_value_graph *g, sw_value v)
+{
+    return swi_value_tag(v) == SWI_TAG_TUPLE && sw_value_size(g, v) <= KEY_MAX_ITEMS;
+}
+
+static uint64_t hash_key(const sw_value_graph *g, sw_value v)
+{
+    if (!is_short_tuple(g, v))
+        return hash_scalar(g, v);
+    size_t count = sw_value_size(g, v);
+    uint64_t h = mix(count ^ g->key[0], g->key[1] | 1);
+    for (size_t i = 0; i < count; i++) {
+        sw_value item = swi_value_none();
+        (void)sw_value_item(g, v, i, &item);
+        /* Tuples inside count by their size only: equal keys have equal hashes all the same. */
+        uint64_t part = is_short_tuple(g, item) ? sw_value_size(g, item) : hash_scalar(g, item);
+        h = mix(h ^ part, g->key[1] | 1);
+    }
+    return h;
+}
+
+/* ---- equality ------------------------------------------------------------------------------ */
+
+static bool scalars_equal(const sw_value_graph *g, sw_value a, sw_value b)
+{
+    int64_t whole_a, whole_b;
+    double real_a, real_b;
+    const uint8_t *data_a, *data_b;
+    size_t size_a, size_b;
+    if (a.bits == b.bits)
+        return true;
+    unsigned tag = swi_value_tag(a);
+    if (tag == swi_value_tag(b) && sw_value_bytes(g, a, &data_a, &size_a) &&
+        sw_value_bytes(g, b, &data_b, &size_b))
+        return size_a == size_b && size_a <= KEY_MAX_BYTES &&
+               (size_a == 0 || memcmp(data_a, data_b, size_a) == 0);
+    if (tag == SWI_TAG_STR || tag == SWI_TAG_RECORD)
+        return false;
+    if (as_whole(g, a, &whole_a))
+        return as_whole(g, b, &whole_b) && whole_a == whole_b;
+    return sw_value_float(g, a, &real_a) && sw_value_float(g, b, &real_b) && real_a == real_b;
+}
+
+static bool keys_equal(const sw_value_graph *g, sw_value a, sw_value b)
+{
+    struct {
+        sw_value a, b;
+        size_t next;
+    } stack[KEY_MAX_DEPTH];
+    size_t depth = 0;
+    for (;;) {
+        if (a.bits != b.bits && is_short_tuple(g, a) && is_short_tuple(g, b)) {
+            if (depth == KEY_MAX_DEPTH || sw_value_size(g, a) != sw_value_size(g, b))
+                return false;
+            stack[depth].a = a;
+            stack[depth].b = b;
+            stack[depth++].next = 0;
+        } else if (!scalars_equal(g, a, b)) {
+            return false;
+        }
+        while (depth > 0 && stack[depth - 1].next == sw_value_size(g, stack[depth - 1].a))
+            depth--;
+        if (depth == 0)
+            return true;
+        size_t i = stack[depth - 1].next++;
+        (void)sw_value_item(g, stack[depth - 1].a, i, &a);
+        (void)sw_value_item(g, stack[depth - 1].b, i, &b);
+    }
+}
+
+/* ---- the dict ------------------------------------------------------------------------------ */
+
+size_t swi_dict_index_words(uint64_t capacity)
+{
+    return capacity > LINEAR_PAIRS ? (size_t)capacity : 0; /* two slots a word, half full at most */
+}
+
+sw_status swi_graph_dict(sw_value_graph *g, sw_value *out, sw_error *err)
+{
+    uint64_t index;
+    sw_status status = swi_graph_charge(g, 1, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_node_alloc(g, 4, &index, err);
+    if (status != SW_OK) {
+        g->nodes--;
+        return status;
+    }
+    memset(swi_words(g, index), 0, 4 * sizeof(uint64_t));
+    *out = swi_value_of(SWI_TAG_DICT, index);
+    return SW_OK;
+}
+
+static uint32_t get_slot(const uint64_t *index, uint64_t slot)
+{
+    return (uint32_t)(index[slot >> 1] >> (slot & 1) * 32);
+}
+
+static void set_slot(uint64_t *index, uint64_t slot, uint32_t pair)
+{
+    unsigned shift = (unsigned)(slot & 1) * 32;
+    index[slot >> 1] = (index[slot >> 1] & ~(SWI_COUNT_MASK << shift)) | (uint64_t)pair << shift;
+}
+
+/* The pair of the key, or -1 and the free slot where it belongs. */
+static int64_t find_pair(const sw_value_graph *g, const uint64_t *node, sw_value key,
+                         uint64_t *free_slot)
+{
+    size_t count = swi_head_count(node[0]);
+    if (node[3] == 0) {
+        const uint64_t *pairs = count > 0 ? swi_words(g, node[2]) : NULL;
+        for (size_t i = 0; i < count; i++) {
+            if (keys_equal(g, (sw_value){pairs[2 * i]}, key))
+                return (int64_t)i;
+        }
+        return -1;
+    }
+    const uint64_t *pairs = swi_words(g, node[2]);
+    const uint64_t *index = swi_words(g, node[3]);
+    uint64_t mask = node[1] * 2 - 1;
+    for (uint64_t slot = hash_key(g, key) & mask;; slot = (slot + 1) & mask) {
+        uint32_t pair = get_slot(index, slot);
+        if (pair == 0) {
+            *free_slot = slot;
+            return -1;
+        }
+        if (keys_equal(g, (sw_value){pairs[2 * (size_t)(pair - 1)]}, key))
+            return pair - 1;
+    }
+}
+
+static void fill_index(const sw_value_graph *g, const uint64_t *node)
+{
+    const uint64_t *pairs = swi_words(g, node[2]);
+    uint64_t *index = swi_words(g, node[3]);
+    size_t count = swi_head_count(node[0]);
+    uint64_t mask = node[1] * 2 - 1;
+    memset(index, 0, swi_dict_index_words(node[1]) * sizeof *index);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t slot = hash_key(g, (sw_value){pairs[2 * i]}) & mask;
+        while (get_slot(index, slot) != 0)
+            slot = (slot + 1) & mask;
+        set_slot(index, slot, (uint32_t)i + 1);
+    }
+}
+
+/* Room for `need` pairs: capacities are powers of two. */
+static sw_status reserve(sw_value_graph *g, sw_value dict, size_t need, sw_error *err)
+{
+    uint64_t *node = swi_node(g, dict);
+    size_t old = (size_t)node[1];
+    if (need <= old)
+        return SW_OK;
+    size_t capacity = old == 0 ? 4 : old;
+    while (capacity < need)
+        capacity *= 2;
+    uint64_t index = node[3];
+    uint64_t block = node[2];
+    sw_status status = SW_OK;
+    if (swi_dict_index_words(capacity) > 0)
+        status = swi_node_alloc(g, swi_dict_index_words(capacity), &index, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_node_regrow(g, &block, old * 2, capacity * 2, err);
+    node = swi_node(g, dict);
+    if (status != SW_OK) {
+        if (index != node[3])
+            swi_node_release(g, index, swi_dict_index_words(capacity));
+        return status;
+    }
+    if (index != node[3])
+        swi_node_release(g, node[3], swi_dict_index_words(old));
+    node[1] = capacity;
+    node[2] = block;
+    node[3] = index;
+    if (index != 0)
+        fill_index(g, node);
+    return SW_OK;
+}
+
+sw_status swi_graph_set_items(sw_value_graph *g, sw_value dict, const sw_value *pairs,
+                              size_t pair_count, sw_error *err)
+{
+    if (swi_value_tag(dict) != SWI_TAG_DICT)
+        return swi_fail(err, SW_ERR_ARG, "values: items set in what is no dict");
+    if (pair_count == 0)
+        return SW_OK;
+    size_t have = swi_head_count(swi_node(g, dict)[0]);
+    if (pair_count >= (SWI_COUNT_MASK >> 1) - have)
+        return swi_fail(err, SW_ERR_LIMIT, "values: a dict of more than 2^31 pairs");
+    sw_status status = swi_graph_charge(g, 2 * (uint64_t)pair_count, err);
+    if (status != SW_OK)
+        return status;
+    status = reserve(g, dict, have + pair_count, err);
+    if (status != SW_OK) {
+        g->nodes -= 2 * (uint64_t)pair_count;
+        return status;
+    }
+    uint64_t *node = swi_node(g, dict);
+    uint64_t *block = swi_words(g, node[2]);
+    for (size_t i = 0; i < pair_count; i++) {
+        uint64_t slot = 0;
+        int64_t at = find_pair(g, node, pairs[2 * i], &slot);
+        if (at >= 0) {
+            block[2 * (size_t)at + 1] = pairs[2 * i + 1].bits;
+            g->nodes -= 2;
+            continue;
+        }
+        size_t last = swi_head_count(node[0]);
+        block[2 * last] = pairs[2 * i].bits;
+        block[2 * last + 1] = pairs[2 * i + 1].bits;
+        node[0]++;
+        if (node[3] != 0)
+            set_slot(swi_words(g, node[3]), slot, (uint32_t)last + 1);
+    }
+    return SW_OK;
+}
+
+bool swi_dict_find(const sw_value_graph *g, sw_value dict, sw_value key, sw_value *out)
+{
+    if (swi_value_tag(dict) != SWI_TAG_DICT)
+        return false;
+    const uint64_t *node = swi_node(g, dict);
+    uint64_t slot;
+    int64_t at = find_pair(g, node, key, &slot);
+    if (at < 0)
+        return false;
+    *out = (sw_value){swi_words(g, node[2])[2 * (size_t)at + 1]};
+    return true;
+}
+
+static bool text_equal(const sw_value_graph *g, sw_value v, const char *text, size_t size)
+{
+    if (swi_value_tag(v) != SWI_TAG_STR)
+        return false;
+    const uint64_t *node = swi_node(g, v);
+    return node[0] == size && memcmp(node + 1, text, size) == 0;
+}
+
+bool swi_value_get(const sw_value_graph *g, sw_value dict, const char *key, sw_value *out)
+{
+    if (!sw_value_as_dict(g, dict, &dict))
+        return false;
+    const uint64_t *node = swi_node(g, dict);
+    size_t count = swi_head_count(node[0]);
+    if (count == 0)
+        return false;
+    const uint64_t *pairs = swi_words(g, node[2]);
+    size_t size = strlen(key);
+    uint64_t mask = node[1] * 2 - 1;
+    uint64_t slot = node[3] != 0 ? swi_hash_bytes(g->key, key, size) & mask : 0;
+    for (size_t i = 0;; i++, slot++) {
+        size_t at = i;
+        if (node[3] != 0) {
+            at = get_slot(swi_words(g, node[3]), slot & mask);
+            if (at-- == 0)
+                return false;
+        } else if (i == count) {
+            return false;
+        }
+        if (text_equal(g, (sw_value){pairs[2 * at]}, key, size)) {
+            *out = (sw_value){pairs[2 * at + 1]};
+            return true;
+        }
+    }
+}
+
+bool swi_value_text_is(const sw_value_graph *g, sw_value v, const char *text)
+{
+    return text_equal(g, v, text, strlen(text));
+}
