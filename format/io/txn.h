@@ -10,7 +10,11 @@
  *   6  rename to DEST; never replaces unless told to: then exchange and remove the old one
  *      (RENAME_EXCHANGE; where the file system has none: rename the old one aside, rename, remove)
  *   7  fsync the parent
- * A run killed at any time leaves DEST old or new, and the partial folder to resume from.
+ * A run killed at any time leaves DEST old or new, and the partial folder to resume from. Where
+ * there is no RENAME_EXCHANGE, a run killed within step 6 can leave the old one aside, as
+ * DEST.old-ID; the next run puts it back.
+ *
+ * Files may be finished by several threads at once; begin, commit and end are for one.
  */
 #ifndef SW_IO_TXN_H
 #define SW_IO_TXN_H
@@ -35,8 +39,11 @@ SW_MUST_USE sw_status swi_txn_begin(const char *dest, const swi_txn_options *opt
 swi_store *swi_txn_store(swi_txn *txn);
 /* The path of the partial folder, for messages. */
 const char *swi_txn_partial(const swi_txn *txn);
-/* Whether an earlier run finished this file with this size (it is kept); else it must be made. */
-bool swi_txn_has(const swi_txn *txn, const char *path, uint64_t bytes);
+/*
+ * Whether an earlier run finished this file with this size (it is kept); else it must be made, and
+ * what there is of another size is removed.
+ */
+bool swi_txn_has(swi_txn *txn, const char *path, uint64_t bytes);
 /* How many finished files were taken up from an earlier run. */
 uint64_t swi_txn_resumed(const swi_txn *txn);
 /* Steps 2 and 3 for one file: syncs it, closes it, journals it. The file is closed in any case. */
@@ -47,8 +54,13 @@ SW_MUST_USE sw_status swi_txn_put(swi_txn *txn, const char *path, const void *da
                                   sw_error *err);
 /* A file that will not be published; removed at commit. */
 SW_MUST_USE sw_status swi_txn_scratch(swi_txn *txn, swi_file **out, sw_error *err);
-/* Steps 5 to 7. On failure DEST is as before and the partial folder stays. */
+/*
+ * Steps 5 to 7. Every file in the partial folder must have been finished (else SW_ERR_ARG, named).
+ * On failure DEST is as before and the partial folder stays.
+ */
 SW_MUST_USE sw_status swi_txn_commit(swi_txn *txn, sw_error *err);
+/* After a commit: the path of an old destination that could not be removed, or NULL. */
+const char *swi_txn_leftover(const swi_txn *txn);
 /*
  * Ends the transaction. Not committed: the partial folder stays when some file was finished and
  * `keep` is true (the next run resumes), else it is removed.

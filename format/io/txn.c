@@ -1,0 +1,411 @@
+#include "io/txn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/text.h"
+#include "io/journal.h"
+#include "io/place.h"
+#include "io/store_ops.h"
+#include "io/tree.h"
+
+#define ID_MIN 8
+#define ID_MAX 64
+#define SCRATCH_PREFIX ".scratch-"
+
+struct swi_txn {
+    char id[ID_MAX + 1];
+    bool overwrite;
+    bool single_file;
+    bool committed;
+    swi_place place;
+    swi_store *store;
+    pthread_mutex_t lock; /* of the journal and of scratch_count */
+    bool has_lock;
+    swi_journal journal;
+    uint64_t resumed;
+    uint32_t scratch_count;
+    char *leftover;
+};
+
+/* ---- step 1: begin -----------------------------------------------------------------------------
+ */
+
+static bool is_id(const char *id)
+{
+    size_t size = id != NULL ? strlen(id) : 0;
+    return size >= ID_MIN && size <= ID_MAX && strspn(id, "0123456789abcdef") == size;
+}
+
+/* A file that no journal line vouches for is the unfinished work of a killed run. */
+static sw_status keep_or_remove(void *ctx, const swi_entry *entry, sw_error *err)
+{
+    swi_txn *txn = ctx;
+    uint64_t bytes;
+    if (strcmp(entry->path, SWI_JOURNAL_NAME) == 0)
+        return SW_OK;
+    if (swi_journal_find(&txn->journal, entry->path, &bytes)) {
+        if (!entry->is_link && entry->kind == SWI_ENTRY_FILE && entry->bytes == bytes) {
+            txn->resumed++;
+            return SW_OK;
+        }
+        sw_status status = swi_journal_drop(&txn->journal, entry->path, err);
+        if (status != SW_OK)
+            return status;
+    }
+    return swi_store_remove(txn->store, entry->path, err);
+}
+
+/* A line whose file is gone: its name did not reach the disk before a crash. */
+static sw_status drop_missing(swi_txn *txn, sw_error *err)
+{
+    sw_status status = SW_OK;
+    const swi_names *paths = txn->journal.paths;
+    for (uint32_t i = 0; status == SW_OK && i < swi_names_count(paths); i++) {
+        const char *path = swi_names_at(paths, i, NULL);
+        uint64_t bytes;
+        swi_entry entry;
+        if (swi_journal_find(&txn->journal, path, &bytes) &&
+            swi_store_stat(txn->store, path, &entry, NULL) != SW_OK)
+            status = swi_journal_drop(&txn->journal, path, err);
+    }
+    return status;
+}
+
+static sw_status take_up(swi_txn *txn, sw_error *err)
+{
+    swi_tree tree = {0};
+    int fd = fcntl(txn->place.dir_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return swi_fail_errno(err, errno, "cannot duplicate a descriptor");
+    sw_status status = swi_store_from_dir(fd, txn->place.partial, &txn->store, err);
+    if (status == SW_OK)
+        status = swi_journal_open(&txn->journal, txn->store, txn->id, err);
+    if (status == SW_OK)
+        status = swi_tree_visit(&tree, txn->store, keep_or_remove, txn, err);
+    if (status == SW_OK)
+        status = drop_missing(txn, err);
+    swi_tree_free(&tree);
+    return status;
+}
+
+static sw_status check_dest(const swi_txn *txn, sw_error *err)
+{
+    if (txn->overwrite || !swi_place_dest_exists(&txn->place))
+        return SW_OK;
+    swi_quoted room;
+    return swi_fail(err, SW_ERR_EXISTS,
+                    "%s: exists, and replacing it was not asked for (--overwrite)",
+                    swi_quote_str(&room, txn->place.dest));
+}
+
+sw_status swi_txn_begin(const char *dest, const swi_txn_options *options, swi_txn **out,
+                        sw_error *err)
+{
+    void *p;
+    if (!is_id(options->id))
+        return swi_fail(err, SW_ERR_ARG, "a transaction's id is %d to %d lower-case hex digits",
+                        ID_MIN, ID_MAX);
+    sw_status status = swi_alloc_array(1, sizeof(swi_txn), &p, err);
+    if (status != SW_OK)
+        return status;
+    swi_txn *txn = p;
+    (void)snprintf(txn->id, sizeof txn->id, "%s", options->id);
+    txn->overwrite = options->overwrite;
+    txn->single_file = options->single_file;
+    status = swi_place_open(&txn->place, dest, txn->id, err);
+    if (status != SW_OK)
+        goto done;
+    int rc = pthread_mutex_init(&txn->lock, NULL);
+    if (rc != 0)
+        status = swi_fail_errno(err, rc, "pthread_mutex_init");
+    txn->has_lock = rc == 0;
+    if (status == SW_OK)
+        status = check_dest(txn, err);
+    if (status == SW_OK)
+        status = swi_place_lock(&txn->place, err);
+    if (status == SW_OK)
+        status = swi_place_repair(&txn->place, err);
+    if (status == SW_OK)
+        status = check_dest(txn, err); /* put back by the repair */
+    if (status == SW_OK)
+        status = take_up(txn, err);
+    if (status == SW_OK)
+        *out = txn;
+done:
+    if (status != SW_OK)
+        swi_txn_end(txn, true);
+    return status;
+}
+
+/* ---- getters -----------------------------------------------------------------------------------
+ */
+
+swi_store *swi_txn_store(swi_txn *txn)
+{
+    return txn->store;
+}
+
+const char *swi_txn_partial(const swi_txn *txn)
+{
+    return txn->place.partial;
+}
+
+uint64_t swi_txn_resumed(const swi_txn *txn)
+{
+    return txn->resumed;
+}
+
+const char *swi_txn_leftover(const swi_txn *txn)
+{
+    return txn->leftover;
+}
+
+/* ---- steps 2 to 4: files
+ * ------------------------------------------------------------------------- */
+
+/* Under the lock. The journal says so first: a crash must not leave a line for half a new file. */
+static sw_status remove_file(swi_txn *txn, const char *path, sw_error *err)
+{
+    sw_error local;
+    sw_status status = swi_journal_drop(&txn->journal, path, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_store_remove(txn->store, path, &local);
+    if (status == SW_OK || status == SW_ERR_NOTFOUND)
+        return SW_OK;
+    if (err != NULL)
+        *err = local;
+    return status;
+}
+
+bool swi_txn_has(swi_txn *txn, const char *path, uint64_t bytes)
+{
+    uint64_t found;
+    (void)pthread_mutex_lock(&txn->lock);
+    bool known = swi_journal_find(&txn->journal, path, &found);
+    bool has = known && found == bytes;
+    /* If this fails, making the file fails and says why. */
+    if (known && !has)
+        (void)remove_file(txn, path, NULL);
+    (void)pthread_mutex_unlock(&txn->lock);
+    return has;
+}
+
+sw_status swi_txn_finish_file(swi_txn *txn, const char *path, swi_file *file, sw_error *err)
+{
+    sw_status status = swi_file_sync(file, err); /* 2 */
+    uint64_t bytes = swi_file_bytes(file);
+    swi_file_close(file);
+    if (status != SW_OK)
+        return status;
+    (void)pthread_mutex_lock(&txn->lock);
+    status = swi_journal_add(&txn->journal, path, bytes, err); /* 3 */
+    (void)pthread_mutex_unlock(&txn->lock);
+    return status;
+}
+
+sw_status swi_txn_put(swi_txn *txn, const char *path, const void *data, size_t size, sw_error *err)
+{
+    swi_file *file = NULL;
+    (void)pthread_mutex_lock(&txn->lock);
+    sw_status status = remove_file(txn, path, err);
+    (void)pthread_mutex_unlock(&txn->lock);
+    if (status == SW_OK)
+        status = swi_store_create(txn->store, path, &file, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_file_write(file, 0, data, size, err);
+    if (status != SW_OK) {
+        swi_file_close(file);
+        return status;
+    }
+    return swi_txn_finish_file(txn, path, file, err);
+}
+
+static void scratch_name(char name[32], uint32_t i)
+{
+    (void)snprintf(name, 32, SCRATCH_PREFIX "%" PRIu32, i);
+}
+
+sw_status swi_txn_scratch(swi_txn *txn, swi_file **out, sw_error *err)
+{
+    char name[32];
+    (void)pthread_mutex_lock(&txn->lock);
+    scratch_name(name, txn->scratch_count);
+    sw_status status = swi_store_create(txn->store, name, out, err);
+    if (status == SW_OK)
+        txn->scratch_count++;
+    (void)pthread_mutex_unlock(&txn->lock);
+    return status;
+}
+
+/* ---- steps 5 to 7: commit
+ * ------------------------------------------------------------------------ */
+
+typedef struct outputs {
+    swi_txn *txn;
+    uint64_t count;
+    char *first; /* the path of the first file */
+} outputs;
+
+/* Whatever gets published went through steps 2 and 3. */
+static sw_status check_output(void *ctx, const swi_entry *entry, sw_error *err)
+{
+    outputs *found = ctx;
+    uint64_t bytes;
+    swi_quoted room;
+    if (strcmp(entry->path, SWI_JOURNAL_NAME) == 0)
+        return SW_OK;
+    if (!swi_journal_find(&found->txn->journal, entry->path, &bytes))
+        return swi_fail(err, SW_ERR_ARG, "%s: was not finished before the commit",
+                        swi_store_label(&room, found->txn->place.partial, entry->path));
+    if (entry->bytes != bytes || entry->kind != SWI_ENTRY_FILE || entry->is_link)
+        return swi_fail(err, SW_ERR_CONFLICT,
+                        "%s: was finished with %" PRIu64 " bytes, now holds %" PRIu64
+                        ": something else changed it",
+                        swi_store_label(&room, found->txn->place.partial, entry->path), bytes,
+                        entry->bytes);
+    if (found->count++ > 0)
+        return SW_OK;
+    found->first = strdup(entry->path);
+    return found->first != NULL ? SW_OK : swi_fail_nomem(err);
+}
+
+static sw_status remove_scratch(swi_txn *txn, sw_error *err)
+{
+    sw_status status = SW_OK;
+    for (uint32_t i = 0; i < txn->scratch_count && status == SW_OK; i++) {
+        char name[32];
+        scratch_name(name, i);
+        status = swi_store_remove(txn->store, name, err);
+    }
+    if (status == SW_OK)
+        txn->scratch_count = 0;
+    return status;
+}
+
+static sw_status sync_dirs(swi_txn *txn, const swi_tree *tree, sw_error *err)
+{
+    sw_status status = SW_OK;
+    for (size_t i = tree->count; i > 0 && status == SW_OK; i--)
+        status = swi_store_sync_dir(txn->store, tree->dirs[i - 1], err);
+    return status;
+}
+
+/* What gets renamed, as a path from the parent: the partial folder or the one file in it. */
+static sw_status name_output(const swi_txn *txn, const outputs *found, char **out, sw_error *err)
+{
+    if (!txn->single_file)
+        return swi_store_join(".", txn->place.partial_name, out, err);
+    if (found->count == 1)
+        return swi_store_join(txn->place.partial_name, found->first, out, err);
+    return swi_fail(err, SW_ERR_ARG, "one file was to be published, %" PRIu64 " were made",
+                    found->count);
+}
+
+/* The output has its name; nothing here can take that back, so what fails is only remembered. */
+static void clean_up(swi_txn *txn, const char *from, swi_moved moved)
+{
+    sw_status status = SW_OK;
+    const char *old = NULL;
+    if (moved == SWI_MOVED_EXCHANGED)
+        old = from;
+    else if (moved == SWI_MOVED_ASIDE)
+        old = txn->place.old_name;
+    if (old != NULL)
+        status = swi_place_remove(&txn->place, old, NULL);
+    if (status == SW_OK && txn->single_file) {
+        status = swi_tree_clear(txn->store, NULL);
+        if (status == SW_OK)
+            status = swi_place_remove_partial(&txn->place, NULL);
+        old = txn->place.partial_name;
+    }
+    if (status != SW_OK && old != NULL &&
+        swi_store_join(txn->place.parent, old, &txn->leftover, NULL) != SW_OK)
+        txn->leftover = NULL;
+}
+
+static sw_status publish(swi_txn *txn, const char *from, sw_error *err)
+{
+    swi_moved moved;
+    sw_status status = swi_place_move(&txn->place, from, txn->overwrite, &moved, err); /* 6 */
+    if (status != SW_OK)
+        return status;
+    status = swi_place_sync(&txn->place, err); /* 7 */
+    if (status != SW_OK) {
+        swi_place_undo(&txn->place, from, moved);
+        return status;
+    }
+    txn->committed = true;
+    clean_up(txn, from, moved);
+    return SW_OK;
+}
+
+sw_status swi_txn_commit(swi_txn *txn, sw_error *err)
+{
+    swi_tree tree = {0};
+    outputs found = {.txn = txn};
+    char *from = NULL;
+    sw_status status = remove_scratch(txn, err);
+    if (status == SW_OK)
+        status = swi_tree_visit(&tree, txn->store, check_output, &found, err);
+    if (status == SW_OK)
+        status = name_output(txn, &found, &from, err);
+    if (status != SW_OK)
+        goto done;
+    status = swi_journal_remove(&txn->journal, err); /* 5 */
+    if (status == SW_OK)
+        status = sync_dirs(txn, &tree, err);
+    if (status == SW_OK)
+        status = publish(txn, from, err);
+    /* Best effort, so that the next run resumes; without it that one starts anew. */
+    if (status != SW_OK && swi_journal_restore(&txn->journal, txn->id, NULL) != SW_OK)
+        txn->resumed = 0;
+done:
+    free(from);
+    free(found.first);
+    swi_tree_free(&tree);
+    return status;
+}
+
+/* ---- end
+ * ----------------------------------------------------------------------------------------- */
+
+/* Not committed. Best effort: what stays is found by the next run. */
+static void leave_partial(swi_txn *txn, bool keep)
+{
+    if (txn->place.dir_fd < 0)
+        return; /* never had the lock: it is another's */
+    if (keep && txn->journal.finished > 0)
+        return;
+    sw_status status = SW_OK;
+    /* Without a journal we do not know what is in it: only an empty one goes. */
+    if (txn->journal.paths != NULL)
+        status = swi_tree_clear(txn->store, NULL);
+    if (status == SW_OK)
+        status = swi_place_remove_partial(&txn->place, NULL);
+    (void)status;
+}
+
+void swi_txn_end(swi_txn *txn, bool keep)
+{
+    if (txn == NULL)
+        return;
+    if (!txn->committed)
+        leave_partial(txn, keep);
+    swi_journal_close(&txn->journal);
+    swi_store_close(txn->store);
+    swi_place_close(&txn->place);
+    if (txn->has_lock)
+        (void)pthread_mutex_destroy(&txn->lock);
+    free(txn->leftover);
+    free(txn);
+}
