@@ -1,0 +1,386 @@
+#include "layout.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/checked.h"
+#include "base/report.h"
+#include "base/text.h"
+
+typedef struct literal {
+    uint32_t file;
+    uint8_t fill;
+    uint64_t offset;
+    uint64_t size;
+    const uint8_t *data;
+} literal;
+
+typedef struct target {
+    uint32_t source;
+    sw_dtype dtype;
+} target;
+
+struct swi_layout {
+    swi_builder *builder; /* until frozen */
+    sw_catalog *catalog;  /* from then on */
+    swi_arena arena;      /* the literals' bytes */
+    literal *literals;    /* once frozen: by file and offset */
+    size_t literal_count, literal_capacity;
+    size_t *first_literal; /* of each file, and one past the last */
+    target *targets;       /* by tensor */
+    size_t target_count, target_capacity;
+    uint64_t *file_bytes;
+    size_t file_count, file_capacity;
+};
+
+sw_status swi_layout_make(const sw_limits *limits, swi_layout **out, sw_error *err)
+{
+    void *p;
+    sw_status status = swi_alloc_array(1, sizeof(swi_layout), &p, err);
+    if (status != SW_OK)
+        return status;
+    swi_layout *layout = p;
+    status = swi_builder_make(limits, &layout->builder, err);
+    if (status != SW_OK) {
+        free(layout);
+        return status;
+    }
+    *out = layout;
+    return SW_OK;
+}
+
+void swi_layout_free(swi_layout *layout)
+{
+    if (layout == NULL)
+        return;
+    swi_builder_free(layout->builder);
+    sw_catalog_free(layout->catalog);
+    swi_arena_free(&layout->arena);
+    free(layout->literals);
+    free(layout->first_literal);
+    free(layout->targets);
+    free(layout->file_bytes);
+    free(layout);
+}
+
+static sw_status check_open(const swi_layout *layout, sw_error *err)
+{
+    if (layout->builder == NULL)
+        return swi_fail(err, SW_ERR_ARG, "the layout is frozen");
+    return SW_OK;
+}
+
+/* [offset, offset + size) must lie in a known file. */
+static sw_status check_range(const swi_layout *layout, uint32_t file, uint64_t offset,
+                             uint64_t size, sw_error *err)
+{
+    sw_status status = check_open(layout, err);
+    if (status != SW_OK)
+        return status;
+    if (file >= layout->file_count)
+        return swi_fail(err, SW_ERR_ARG, "the layout has no file %" PRIu32, file);
+    if (!swi_range_inside(offset, size, layout->file_bytes[file]))
+        return swi_fail(err, SW_ERR_ARG,
+                        "layout: %" PRIu64 " bytes at %" PRIu64 " of file %" PRIu32
+                        " pass its end, %" PRIu64,
+                        size, offset, file, layout->file_bytes[file]);
+    return SW_OK;
+}
+
+sw_status swi_layout_file(swi_layout *layout, const char *path, uint64_t bytes, uint32_t *file,
+                          sw_error *err)
+{
+    sw_status status = check_open(layout, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_grow_array((void **)&layout->file_bytes, &layout->file_capacity,
+                            layout->file_count + 1, sizeof *layout->file_bytes, err);
+    if (status != SW_OK)
+        return status;
+    uint32_t id;
+    status = swi_builder_file(layout->builder, path, bytes, &id, err);
+    if (status != SW_OK)
+        return status;
+    swi_quoted room;
+    if (id != layout->file_count)
+        return swi_fail(err, SW_ERR_ARG, "layout: file \"%s\" is there twice",
+                        swi_quote_str(&room, path));
+    layout->file_bytes[layout->file_count++] = bytes;
+    *file = id;
+    return SW_OK;
+}
+
+static sw_status add_literal(swi_layout *layout, const literal *in, sw_error *err)
+{
+    if (in->size == 0)
+        return SW_OK;
+    sw_status status = swi_grow_array((void **)&layout->literals, &layout->literal_capacity,
+                                      layout->literal_count + 1, sizeof *layout->literals, err);
+    if (status == SW_OK)
+        layout->literals[layout->literal_count++] = *in;
+    return status;
+}
+
+sw_status swi_layout_literal(swi_layout *layout, uint32_t file, uint64_t offset, const void *data,
+                             size_t size, sw_error *err)
+{
+    sw_status status = check_range(layout, file, offset, size, err);
+    if (status != SW_OK || size == 0)
+        return status;
+    uint8_t *copy;
+    status = swi_arena_bytes(&layout->arena, size, &copy, err);
+    if (status != SW_OK)
+        return status;
+    memcpy(copy, data, size);
+    literal in = {.file = file, .offset = offset, .size = size, .data = copy};
+    return add_literal(layout, &in, err);
+}
+
+sw_status swi_layout_fill(swi_layout *layout, uint32_t file, uint64_t offset, uint64_t size,
+                          uint8_t byte, sw_error *err)
+{
+    sw_status status = check_range(layout, file, offset, size, err);
+    if (status != SW_OK)
+        return status;
+    literal in = {.file = file, .offset = offset, .size = size, .fill = byte};
+    return add_literal(layout, &in, err);
+}
+
+sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in *in, uint32_t source,
+                            uint32_t *tensor, sw_error *err)
+{
+    sw_status status = check_open(layout, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_grow_array((void **)&layout->targets, &layout->target_capacity,
+                            layout->target_count + 1, sizeof *layout->targets, err);
+    if (status != SW_OK)
+        return status;
+    uint32_t id;
+    status = swi_builder_tensor(layout->builder, in, &id, err);
+    if (status != SW_OK)
+        return status;
+    layout->targets[layout->target_count++] = (target){.source = source, .dtype = in->dtype};
+    *tensor = id;
+    return SW_OK;
+}
+
+/* Whether the box fills `bytes` bytes from 0 on without a gap, whatever the order of its axes. */
+static bool fills_range(const swi_piece *piece, uint32_t element_bytes, uint64_t bytes)
+{
+    uint64_t dense = element_bytes;
+    bool used[SW_MAX_AXES] = {false};
+    if (piece->base_bytes != 0 || piece->axes > SW_MAX_AXES)
+        return false;
+    for (uint32_t n = 0; n < piece->axes; n++) {
+        /* The next axis outwards is the one that steps by all that is dense so far. */
+        uint32_t k = 0;
+        while (k < piece->axes &&
+               (used[k] || (piece->length[k] != 1 && (uint64_t)piece->stride_bytes[k] != dense)))
+            k++;
+        if (k == piece->axes || piece->length[k] <= 0 ||
+            !swi_mul_u64(dense, (uint64_t)piece->length[k], &dense))
+            return false;
+        used[k] = true;
+    }
+    return dense == bytes;
+}
+
+sw_status swi_layout_piece(swi_layout *layout, uint32_t tensor, uint32_t file, uint64_t offset,
+                           uint64_t bytes, const swi_piece *piece, sw_error *err)
+{
+    sw_status status = check_range(layout, file, offset, bytes, err);
+    if (status != SW_OK)
+        return status;
+    if (tensor >= layout->target_count)
+        return swi_fail(err, SW_ERR_ARG, "the layout has no tensor %" PRIu32, tensor);
+    bool empty = false;
+    for (uint32_t k = 0; k < piece->axes && k < SW_MAX_AXES; k++)
+        empty = empty || piece->length[k] == 0;
+    if (empty && bytes == 0)
+        return SW_OK;
+    if (!fills_range(piece, sw_dtype_bytes(layout->targets[tensor].dtype), bytes))
+        return swi_fail(err, SW_ERR_ARG,
+                        "layout: a piece of tensor %" PRIu32 " does not fill the %" PRIu64
+                        " bytes at %" PRIu64 " of file %" PRIu32,
+                        tensor, bytes, offset, file);
+    swi_blob blob = {
+        .ops = &swi_blob_slice,
+        .file = file,
+        .offset_bytes = offset,
+        .stored_bytes = bytes,
+        .bytes = bytes,
+    };
+    swi_piece placed = *piece;
+    status = swi_builder_blob(layout->builder, &blob, &placed.blob, err);
+    if (status != SW_OK)
+        return status;
+    return swi_builder_piece(layout->builder, tensor, &placed, err);
+}
+
+/* ---- freezing ------------------------------------------------------------------------------- */
+
+typedef struct range {
+    uint32_t file;
+    uint64_t offset;
+    uint64_t size;
+} range;
+
+static int by_place(const void *left, const void *right)
+{
+    const range *a = left, *b = right;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static int literal_by_place(const void *left, const void *right)
+{
+    const literal *a = left, *b = right;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+static sw_status fail_untiled(const swi_layout *layout, uint32_t file, uint64_t at, uint64_t next,
+                              sw_error *err)
+{
+    swi_quoted room;
+    const char *path = swi_quote_str(&room, swi_catalog_path(layout->catalog, file));
+    if (next > at)
+        return swi_fail(err, SW_ERR_ARG, "layout: %s: nothing fills bytes %" PRIu64 " to %" PRIu64,
+                        path, at, next);
+    return swi_fail(err, SW_ERR_ARG, "layout: %s: bytes from %" PRIu64 " on are there twice", path,
+                    next);
+}
+
+/* Sorted ranges must follow one another from 0 to the end of each file. */
+static sw_status check_tiling(const swi_layout *layout, const range *ranges, size_t count,
+                              sw_error *err)
+{
+    size_t i = 0;
+    for (uint32_t file = 0; file < layout->file_count; file++) {
+        uint64_t at = 0;
+        for (; i < count && ranges[i].file == file; i++) {
+            if (ranges[i].offset != at)
+                return fail_untiled(layout, file, at, ranges[i].offset, err);
+            at += ranges[i].size;
+        }
+        if (at != layout->file_bytes[file])
+            return fail_untiled(layout, file, at, layout->file_bytes[file], err);
+    }
+    return SW_OK;
+}
+
+static sw_status prove_tiling(const swi_layout *layout, sw_error *err)
+{
+    uint32_t blobs = swi_catalog_blob_count(layout->catalog);
+    void *p;
+    sw_status status = swi_alloc_array(blobs + layout->literal_count, sizeof(range), &p, err);
+    if (status != SW_OK)
+        return status;
+    range *ranges = p;
+    size_t count = 0;
+    for (uint32_t i = 0; i < blobs; i++) {
+        swi_blob blob;
+        swi_catalog_blob(layout->catalog, i, &blob);
+        ranges[count++] = (range){blob.file, blob.offset_bytes, blob.stored_bytes};
+    }
+    for (size_t i = 0; i < layout->literal_count; i++) {
+        const literal *l = &layout->literals[i];
+        ranges[count++] = (range){l->file, l->offset, l->size};
+    }
+    qsort(ranges, count, sizeof *ranges, by_place);
+    status = check_tiling(layout, ranges, count, err);
+    free(ranges);
+    return status;
+}
+
+/* The first defect of a tensor, in the words of the catalog. */
+static sw_status check_tensors(const swi_layout *layout, const sw_report *report, sw_error *err)
+{
+    for (uint32_t t = 0; t < layout->target_count; t++) {
+        if (swi_tensor_defect(layout->catalog, t) == SW_OK)
+            continue;
+        sw_tensor_info info;
+        swi_quoted room;
+        const sw_finding *why = sw_report_at(report, 0);
+        (void)sw_catalog_tensor(layout->catalog, t, &info);
+        return swi_fail(err, SW_ERR_ARG, "layout: tensor \"%s\": %s",
+                        swi_quote_str(&room, info.name), why != NULL ? why->message : "defective");
+    }
+    return SW_OK;
+}
+
+static sw_status index_literals(swi_layout *layout, sw_error *err)
+{
+    void *p;
+    sw_status status = swi_alloc_array(layout->file_count + 1, sizeof(size_t), &p, err);
+    if (status != SW_OK)
+        return status;
+    layout->first_literal = p;
+    if (layout->literal_count > 1)
+        qsort(layout->literals, layout->literal_count, sizeof *layout->literals, literal_by_place);
+    size_t i = 0;
+    for (uint32_t file = 0; file <= layout->file_count; file++) {
+        while (i < layout->literal_count && layout->literals[i].file < file)
+            i++;
+        layout->first_literal[file] = i;
+    }
+    return SW_OK;
+}
+
+sw_status swi_layout_freeze(swi_layout *layout, sw_error *err)
+{
+    sw_report *report = NULL;
+    sw_status status = check_open(layout, err);
+    if (status != SW_OK)
+        return status;
+    status = sw_report_make(&report, err);
+    if (status != SW_OK)
+        return status;
+    swi_builder *builder = layout->builder;
+    layout->builder = NULL;
+    status = swi_builder_freeze(builder, report, &layout->catalog, err);
+    if (status != SW_OK)
+        goto done;
+    status = check_tensors(layout, report, err);
+    if (status != SW_OK)
+        goto done;
+    status = prove_tiling(layout, err);
+    if (status == SW_OK)
+        status = index_literals(layout, err);
+done:
+    sw_report_free(report);
+    return status;
+}
+
+/* ---- after freezing ------------------------------------------------------------------------- */
+
+const sw_catalog *swi_layout_catalog(const swi_layout *layout)
+{
+    return layout->catalog;
+}
+
+uint32_t swi_layout_source(const swi_layout *layout, uint32_t tensor)
+{
+    return layout->targets[tensor].source;
+}
+
+size_t swi_layout_literal_count(const swi_layout *layout, uint32_t file)
+{
+    return layout->first_literal[file + 1] - layout->first_literal[file];
+}
+
+void swi_layout_literal_at(const swi_layout *layout, uint32_t file, size_t i, swi_literal *out)
+{
+    const literal *l = &layout->literals[layout->first_literal[file] + i];
+    *out = (swi_literal){
+        .offset_bytes = l->offset,
+        .data = l->data,
+        .size = l->size,
+        .fill = l->fill,
+    };
+}

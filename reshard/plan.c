@@ -1,0 +1,364 @@
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "cast.h"
+#include "cover.h"
+
+typedef enum need {
+    NEED_ALL = 0, /* no file that takes of it is finished */
+    NEED_SOME,
+    NEED_NONE
+} need;
+
+/* What the walk keeps of a destination tensor. */
+typedef struct item {
+    swi_cover from, to;
+    uint64_t elements;
+    uint64_t step;  /* elements of a window */
+    uint64_t outer; /* windows do not reach over a multiple of it */
+    need needed;
+} item;
+
+typedef struct place {
+    uint32_t tensor;
+    uint32_t file;
+    uint64_t offset;
+} place;
+
+struct swi_plan {
+    const sw_catalog *source, *target;
+    item *items; /* by destination tensor */
+    uint32_t count;
+    uint32_t *order;  /* tensors by first place in the destination */
+    uint8_t *skipped; /* by destination file; NULL: none */
+    uint32_t file_count;
+    uint64_t bytes;
+};
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+/* How many times as much the piece spans as it holds: a column shard of k has about k. */
+static uint64_t piece_spread(const swi_cover *cover)
+{
+    swi_piece piece;
+    if (cover->piece_count == 0)
+        return 1;
+    swi_tensor_piece(cover->catalog, cover->tensor, 0, &piece);
+    return (swi_piece_end(&piece) - swi_piece_first(&piece)) / swi_piece_elements(&piece);
+}
+
+/*
+ * Whole rows of the innermost axes that fit; the axis that does not fit is cut in equal parts and
+ * the ones outside of it are never straddled, so that windows stay boxes.
+ */
+static void choose_windows(const sw_tensor_info *info, uint64_t max_elements, item *it)
+{
+    uint64_t row = 1, outer = 1;
+    for (uint32_t k = info->axes; k > 0 && outer <= max_elements; k--) {
+        row = outer;
+        outer *= (uint64_t)info->shape[k - 1];
+    }
+    if (outer <= max_elements || outer == 0) {
+        it->step = it->outer = outer != 0 ? outer : 1;
+        return;
+    }
+    uint64_t rows = outer / row, fit = max_elements / row;
+    uint64_t parts = (rows + fit - 1) / fit;
+    it->step = (rows + parts - 1) / parts * row;
+    it->outer = outer;
+}
+
+static void set_windows(const sw_tensor_info *info, uint32_t source_bytes, uint64_t window_bytes,
+                        item *it)
+{
+    uint64_t from = piece_spread(&it->from), to = piece_spread(&it->to);
+    uint64_t spread = from > to ? from : to;
+    uint64_t usual = window_bytes < SWI_WINDOW_USUAL ? window_bytes : SWI_WINDOW_USUAL;
+    uint64_t wanted =
+        spread < window_bytes / SWI_RUN_WANTED ? spread * SWI_RUN_WANTED : window_bytes;
+    uint64_t bytes = spread > 1 && wanted > usual ? wanted : usual;
+    choose_windows(info, bytes > source_bytes ? bytes / source_bytes : 1, it);
+}
+
+static sw_status check_pair(const sw_catalog *source, uint32_t tensor, const sw_tensor_info *to,
+                            sw_tensor_info *from, sw_error *err)
+{
+    swi_quoted room;
+    const char *name = swi_quote_str(&room, to->name);
+    if (!sw_catalog_tensor(source, tensor, from))
+        return swi_fail(err, SW_ERR_ARG, "tensor \"%s\": the source has no tensor %" PRIu32, name,
+                        tensor);
+    sw_status defect = swi_tensor_defect(source, tensor);
+    if (defect == SW_OK && from->alias_of >= 0 && from->piece_count == 0)
+        defect = swi_tensor_defect(source, (uint32_t)from->alias_of);
+    if (defect != SW_OK)
+        return swi_fail(err, defect, "tensor \"%s\" is damaged in the source: %s",
+                        swi_quote_str(&room, from->name), sw_status_name(defect));
+    bool same = from->axes == to->axes;
+    for (uint32_t k = 0; same && k < to->axes; k++)
+        same = from->shape[k] == to->shape[k];
+    if (!same)
+        return swi_fail(err, SW_ERR_CONFLICT,
+                        "tensor \"%s\": its shape in the destination is not that of the source",
+                        name);
+    if (!swi_cast_possible(from->dtype, to->dtype))
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "tensor \"%s\": %s cannot be cast to %s", name,
+                        sw_dtype_name(from->dtype), sw_dtype_name(to->dtype));
+    return SW_OK;
+}
+
+static need find_need(const swi_plan *plan, uint32_t tensor, uint64_t pieces)
+{
+    if (plan->skipped == NULL)
+        return NEED_ALL;
+    bool open = false, finished = false;
+    for (uint64_t i = 0; i < pieces && !(open && finished); i++) {
+        swi_piece piece;
+        swi_blob blob;
+        swi_tensor_piece(plan->target, tensor, i, &piece);
+        swi_catalog_blob(plan->target, piece.blob, &blob);
+        if (plan->skipped[blob.file])
+            finished = true;
+        else
+            open = true;
+    }
+    return !finished ? NEED_ALL : open ? NEED_SOME : NEED_NONE;
+}
+
+static sw_status make_item(swi_plan *plan, uint32_t tensor, uint32_t source, uint64_t window_bytes,
+                           sw_error *err)
+{
+    sw_tensor_info to, from;
+    (void)sw_catalog_tensor(plan->target, tensor, &to);
+    sw_status status = check_pair(plan->source, source, &to, &from, err);
+    if (status != SW_OK)
+        return status;
+    item *it = &plan->items[tensor];
+    it->elements = to.elements;
+    it->needed = find_need(plan, tensor, to.piece_count);
+    if (it->elements == 0 || it->needed == NEED_NONE)
+        return SW_OK;
+    status = swi_cover_make(plan->source, source, true, &it->from, err);
+    if (status == SW_OK)
+        status = swi_cover_make(plan->target, tensor, false, &it->to, err);
+    if (status != SW_OK)
+        return status;
+    plan->bytes += from.bytes;
+    set_windows(&to, it->from.element_bytes, window_bytes, it);
+    return SW_OK;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const place *a = left, *b = right;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
+/* Where the tensor first appears in the destination; behind all files when it has no bytes. */
+static place first_place(const sw_catalog *target, uint32_t tensor)
+{
+    sw_tensor_info info;
+    place first = {.tensor = tensor, .file = UINT32_MAX, .offset = UINT64_MAX};
+    (void)sw_catalog_tensor(target, tensor, &info);
+    for (uint64_t i = 0; i < info.piece_count; i++) {
+        swi_piece piece;
+        swi_blob blob;
+        swi_tensor_piece(target, tensor, i, &piece);
+        swi_catalog_blob(target, piece.blob, &blob);
+        place at = {.tensor = tensor, .file = blob.file, .offset = blob.offset_bytes};
+        if (by_place(&at, &first) < 0)
+            first = at;
+    }
+    return first;
+}
+
+static sw_status make_order(swi_plan *plan, sw_error *err)
+{
+    void *p, *ids;
+    sw_status status = swi_alloc_array(plan->count, sizeof(place), &p, err);
+    if (status != SW_OK)
+        return status;
+    place *places = p;
+    status = swi_alloc_array(plan->count, sizeof(uint32_t), &ids, err);
+    if (status != SW_OK)
+        goto done;
+    plan->order = ids;
+    for (uint32_t t = 0; t < plan->count; t++)
+        places[t] = first_place(plan->target, t);
+    if (plan->count > 1)
+        qsort(places, plan->count, sizeof *places, by_place);
+    for (uint32_t t = 0; t < plan->count; t++)
+        plan->order[t] = places[t].tensor;
+done:
+    free(places);
+    return status;
+}
+
+static sw_status note_skipped(swi_plan *plan, swi_skip_fn skip, const void *ctx, sw_error *err)
+{
+    plan->file_count = (uint32_t)sw_catalog_file_count(plan->target);
+    if (skip == NULL)
+        return SW_OK;
+    void *p;
+    sw_status status = swi_alloc_array(plan->file_count, 1, &p, err);
+    if (status != SW_OK)
+        return status;
+    plan->skipped = p;
+    for (uint32_t f = 0; f < plan->file_count; f++)
+        plan->skipped[f] = skip(ctx, f);
+    return SW_OK;
+}
+
+sw_status swi_plan_make(const sw_catalog *source, const swi_layout *layout, uint64_t window_bytes,
+                        swi_skip_fn skip_file, const void *skip_ctx, swi_plan **out, sw_error *err)
+{
+    void *p;
+    sw_status status = swi_alloc_array(1, sizeof(swi_plan), &p, err);
+    if (status != SW_OK)
+        return status;
+    swi_plan *plan = p;
+    plan->source = source;
+    plan->target = swi_layout_catalog(layout);
+    uint32_t count = (uint32_t)sw_catalog_tensor_count(plan->target);
+    status = swi_alloc_array(count, sizeof(item), &p, err);
+    if (status != SW_OK)
+        goto done;
+    plan->items = p;
+    plan->count = count;
+    status = note_skipped(plan, skip_file, skip_ctx, err);
+    for (uint32_t t = 0; t < count && status == SW_OK; t++)
+        status = make_item(plan, t, swi_layout_source(layout, t), window_bytes, err);
+    if (status == SW_OK)
+        status = make_order(plan, err);
+    if (status != SW_OK)
+        goto done;
+    *out = plan;
+    plan = NULL;
+done:
+    swi_plan_free(plan);
+    return status;
+}
+
+void swi_plan_free(swi_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (uint32_t t = 0; t < plan->count; t++) {
+        swi_cover_end(&plan->items[t].from);
+        swi_cover_end(&plan->items[t].to);
+    }
+    free(plan->items);
+    free(plan->order);
+    free(plan->skipped);
+    free(plan);
+}
+
+uint64_t swi_plan_bytes(const swi_plan *plan)
+{
+    return plan->bytes;
+}
+
+uint64_t swi_plan_memory(const swi_plan *plan)
+{
+    uint64_t sum = sizeof *plan + plan->count * (sizeof(item) + sizeof(uint32_t));
+    for (uint32_t t = 0; t < plan->count; t++)
+        sum += swi_cover_memory(&plan->items[t].from) + swi_cover_memory(&plan->items[t].to);
+    return sum;
+}
+
+bool swi_plan_skips(const swi_plan *plan, uint32_t file)
+{
+    return plan->skipped != NULL && file < plan->file_count && plan->skipped[file];
+}
+
+/* ---- walking -------------------------------------------------------------------------------- */
+
+static bool piece_skipped(const swi_plan *plan, uint32_t blob_id)
+{
+    swi_blob blob;
+    swi_catalog_blob(plan->target, blob_id, &blob);
+    return plan->skipped[blob.file];
+}
+
+/* Whether an unfinished file can take something of the window. */
+static bool window_needed(const swi_plan *plan, const item *it, uint64_t lo, uint64_t hi)
+{
+    if (it->needed != NEED_SOME)
+        return it->needed == NEED_ALL;
+    for (int64_t i = -1; (i = swi_cover_next(&it->to, lo, hi, (uint64_t)(i + 1))) >= 0;) {
+        swi_piece piece;
+        swi_tensor_piece(plan->target, it->to.tensor, (uint64_t)i, &piece);
+        if (swi_piece_first(&piece) < hi && swi_piece_end(&piece) > lo &&
+            !piece_skipped(plan, piece.blob))
+            return true;
+    }
+    return false;
+}
+
+bool swi_plan_next(const swi_plan *plan, swi_plan_cursor *cursor, swi_window *out)
+{
+    while (cursor->position < plan->count) {
+        uint32_t tensor = plan->order[cursor->position];
+        const item *it = &plan->items[tensor];
+        if (it->needed == NEED_NONE || cursor->at >= it->elements) {
+            cursor->position++;
+            cursor->at = 0;
+            continue;
+        }
+        uint64_t lo = cursor->at, left = it->outer - lo % it->outer;
+        uint64_t hi = lo + (left < it->step ? left : it->step);
+        cursor->at = hi;
+        if (!window_needed(plan, it, lo, hi))
+            continue;
+        *out = (swi_window){.tensor = tensor, .lo = lo, .hi = hi};
+        return true;
+    }
+    return false;
+}
+
+void swi_moves_free(swi_moves *moves)
+{
+    free(moves->items);
+    *moves = (swi_moves){0};
+}
+
+sw_status swi_plan_reads(const swi_plan *plan, const swi_window *window, swi_moves *moves,
+                         sw_error *err)
+{
+    uint64_t held;
+    sw_status status = swi_cover_moves(&plan->items[window->tensor].from, window->lo, window->hi,
+                                       moves, &held, err);
+    if (status == SW_OK && held != window->hi - window->lo) {
+        sw_tensor_info info;
+        swi_quoted room;
+        (void)sw_catalog_tensor(plan->target, window->tensor, &info);
+        return swi_fail(err, SW_ERR_INCOMPLETE,
+                        "tensor \"%s\": the source holds %" PRIu64 " of the %" PRIu64
+                        " elements from %" PRIu64 " on",
+                        swi_quote_str(&room, info.name), held, window->hi - window->lo, window->lo);
+    }
+    return status;
+}
+
+sw_status swi_plan_writes(const swi_plan *plan, const swi_window *window, swi_moves *moves,
+                          sw_error *err)
+{
+    const item *it = &plan->items[window->tensor];
+    sw_status status = swi_cover_moves(&it->to, window->lo, window->hi, moves, NULL, err);
+    if (status != SW_OK || it->needed != NEED_SOME)
+        return status;
+    size_t kept = 0;
+    for (size_t i = 0; i < moves->count; i++)
+        if (!piece_skipped(plan, moves->items[i].blob))
+            moves->items[kept++] = moves->items[i];
+    moves->count = kept;
+    return SW_OK;
+}
