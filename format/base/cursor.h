@@ -19,7 +19,9 @@ typedef struct swi_cursor {
 
 static inline swi_cursor swi_cursor_make(const void *data, size_t size)
 {
-    return (swi_cursor){.data = data, .size = size, .pos = 0};
+    /* Even "NULL + 0" is undefined: nothing gets a place, too. */
+    const void *start = data != NULL ? data : "";
+    return (swi_cursor){.data = start, .size = size, .pos = 0};
 }
 
 static inline size_t swi_cursor_left(const swi_cursor *c)

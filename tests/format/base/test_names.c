@@ -1,0 +1,109 @@
+/* The set of names: ids in order of first use, bytes as they are, keys of their own. */
+#include "harness/harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/names.h"
+
+enum { MANY = 100000 };
+
+static void make_name(char name[64], int i)
+{
+    (void)snprintf(name, 64, "model.layers.%d.self_attn.weight", i);
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    sw_error err = {0};
+    swi_names *names = NULL;
+    char name[64];
+    assert_ok(swi_names_make(&names, &err), &err);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < MANY; i++) {
+            uint32_t id;
+            bool is_new = round == 1;
+            make_name(name, i);
+            assert_ok(swi_names_add(names, name, strlen(name), &id, &is_new, &err), &err);
+            assert_int_equal(id, i);
+            assert_int_equal(is_new, round == 0);
+        }
+    }
+    swi_names_trim(names);
+    assert_int_equal(swi_names_count(names), MANY);
+    for (int i = 0; i < MANY; i++) {
+        size_t size;
+        make_name(name, i);
+        assert_string_equal(swi_names_at(names, (uint32_t)i, &size), name);
+        assert_int_equal(size, strlen(name));
+        assert_int_equal(swi_names_find(names, name, size), i);
+    }
+    make_name(name, MANY);
+    assert_int_equal(swi_names_find(names, name, strlen(name)), -1);
+    assert_null(swi_names_at(names, MANY, NULL));
+    assert_in_range(swi_names_memory(names), MANY * 40, MANY * 100);
+    uint32_t id;
+    assert_ok(swi_names_add(names, name, strlen(name), &id, NULL, &err), &err);
+    assert_int_equal(id, MANY);
+    swi_names_free(names);
+}
+
+static void test_bytes_count(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t size;
+    } all[] = {{"", 0}, {"\0", 1}, {"\0\0", 2}, {"a", 1}, {"a\0", 2}, {"a\0b", 3}, {"\xff\xfe", 2}};
+    sw_error err = {0};
+    swi_names *names = NULL;
+    assert_ok(swi_names_make(&names, &err), &err);
+    assert_int_equal(swi_names_find(names, NULL, 0), -1);
+    for (uint32_t i = 0; i < 7; i++) {
+        uint32_t id;
+        bool is_new = false;
+        assert_ok(swi_names_add(names, all[i].text, all[i].size, &id, &is_new, &err), &err);
+        assert_int_equal(id, i);
+        assert_true(is_new);
+    }
+    for (uint32_t i = 0; i < 7; i++) {
+        size_t size;
+        const char *text = swi_names_at(names, i, &size);
+        assert_int_equal(size, all[i].size);
+        assert_memory_equal(text, all[i].text, size);
+        assert_int_equal(text[size], 0);
+        assert_int_equal(swi_names_find(names, all[i].text, all[i].size), i);
+    }
+    swi_names_free(names);
+}
+
+/* Every length around the word borders of the hash, each one a prefix of the next. */
+static void test_prefixes(void **state)
+{
+    (void)state;
+    sw_error err = {0};
+    swi_names *names = NULL;
+    char text[100];
+    memset(text, 'z', sizeof text);
+    assert_ok(swi_names_make(&names, &err), &err);
+    for (uint32_t i = 0; i <= 100; i++) {
+        uint32_t id;
+        assert_ok(swi_names_add(names, text, i, &id, NULL, &err), &err);
+        assert_int_equal(id, i);
+    }
+    for (uint32_t i = 0; i <= 100; i++)
+        assert_int_equal(swi_names_find(names, text, i), i);
+    swi_names_free(names);
+    swi_names_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_bytes_count),
+        cmocka_unit_test(test_prefixes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
