@@ -48,8 +48,7 @@ sw_status swi_pm_grow(swi_pm *m)
     if (m->top >= m->g->node_limit)
         return swi_pm_fail(m, SW_ERR_LIMIT, "PKL-2", "a stack of %zu values (limit nodes)", m->top);
     void *stack = m->stack;
-    sw_status status =
-        swi_grow_array(&stack, &m->capacity, m->top + 1, sizeof *m->stack, m->err);
+    sw_status status = swi_grow_array(&stack, &m->capacity, m->top + 1, sizeof *m->stack, m->err);
     m->stack = stack;
     return status;
 }
@@ -61,8 +60,8 @@ static sw_status op_mark(swi_pm *m)
             return swi_pm_fail(m, SW_ERR_LIMIT, "PKL-12", "%zu open marks (limit nodes)",
                                m->mark_count);
         void *marks = m->marks;
-        sw_status status = swi_grow_array(&marks, &m->mark_capacity, m->mark_count + 1,
-                                          sizeof *m->marks, m->err);
+        sw_status status =
+            swi_grow_array(&marks, &m->mark_capacity, m->mark_count + 1, sizeof *m->marks, m->err);
         m->marks = marks;
         if (status != SW_OK)
             return status;
@@ -235,8 +234,8 @@ static sw_status op_tuple_n(swi_pm *m)
     sw_value v;
     if (!swi_pm_has(m, count))
         return swi_pm_underflow(m);
-    sw_status status = swi_graph_sequence(m->g, SW_VALUE_TUPLE, m->stack + m->top - count, count,
-                                          &v, m->err);
+    sw_status status =
+        swi_graph_sequence(m->g, SW_VALUE_TUPLE, m->stack + m->top - count, count, &v, m->err);
     if (status != SW_OK)
         return status;
     m->top -= count;
@@ -316,7 +315,8 @@ static sw_status op_setitem(swi_pm *m)
     return set_items(m, m->stack[m->top - 1], m->stack + m->top, 2);
 }
 
-/* ---- protocol, frames, persistent ids, end ---------------------------------------------------- */
+/* ---- protocol, frames, persistent ids, end ----------------------------------------------------
+ */
 
 static sw_status op_proto(swi_pm *m)
 {
@@ -460,7 +460,8 @@ static const opcode OPCODES[256] = {
     [0x98] = {op_unsupported, "READONLY_BUFFER"},
 };
 
-/* ---- the loop ---------------------------------------------------------------------------------- */
+/* ---- the loop ----------------------------------------------------------------------------------
+ */
 
 static sw_status run(swi_pm *m)
 {

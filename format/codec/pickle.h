@@ -23,13 +23,14 @@ typedef struct swi_pickle_hook {
     const char *name;
     /*
      * The object is made (REDUCE, NEWOBJ) with these arguments (a TUPLE). Sets *out (often a
-     * RECORD). NULL: an ordinary OBJECT.
+     * RECORD: then the tuple is dropped afterwards as below; what the hook consumed of its elements
+     * it may drop itself). NULL: an ordinary OBJECT.
      */
     sw_status (*make)(void *ctx, sw_value_graph *g, sw_value args, sw_value *out, sw_error *err);
     /*
      * The object that `make` gave is BUILT with this state; sets *out, which replaces it in the
-     * stack and in the memo. A state dict that the pickle made for it is dropped afterwards: a
-     * later reference to it is refused as SW_ERR_FORMAT.
+     * stack and in the memo. When *out is a RECORD, the object and a state dict that the pickle
+     * made for it are dropped afterwards: a later reference to them is refused as SW_ERR_FORMAT.
      */
     sw_status (*build)(void *ctx, sw_value_graph *g, sw_value object, sw_value state, sw_value *out,
                        sw_error *err);

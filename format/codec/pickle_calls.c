@@ -53,7 +53,8 @@ static const struct {
     {"UserList", "UserList", "collections", "UserList"},
 };
 
-/* ---- globals ------------------------------------------------------------------------------------ */
+/* ---- globals ------------------------------------------------------------------------------------
+ */
 
 static sw_status list_unsafe(swi_pm *m, const char *module, const char *name, size_t pos)
 {
@@ -76,13 +77,18 @@ static sw_status list_unsafe(swi_pm *m, const char *module, const char *name, si
     return SW_OK;
 }
 
-/* Notes in the node what a call of it means: call | hook + 1 << 8. */
+#define MARK_CHECKED ((uint64_t)1 << 62)
+#define MARK_UNSAFE ((uint64_t)1 << 63)
+
+/* Notes in the node what a call of it means: call | hook + 1 << 8 | is it checked, unsafe. */
 static void mark_global(swi_pm *m, sw_value v, const char *module, const char *name)
 {
-    uint64_t mark = CALL_PLAIN;
+    uint64_t mark = swi_node(m->g, v)[0] & (MARK_CHECKED | MARK_UNSAFE);
+    if (mark == 0)
+        mark = MARK_CHECKED | (swi_pickle_global_unsafe(module, name) ? MARK_UNSAFE : 0);
     for (size_t i = 0; i < sizeof CALLS / sizeof CALLS[0]; i++) {
         if (strcmp(CALLS[i].name, name) == 0 && strcmp(CALLS[i].module, module) == 0)
-            mark = CALLS[i].call;
+            mark |= CALLS[i].call;
     }
     for (size_t i = 0; i < m->options->hook_count; i++) {
         const swi_pickle_hook *hook = &m->options->hooks[i];
@@ -107,7 +113,7 @@ static sw_status make_global(swi_pm *m, const char *module, const char *name, sw
         if (m->getattr_pushed++ == 0)
             m->getattr_pos = m->op_pos;
         m->getattr = v;
-    } else if (swi_pickle_global_unsafe(module, name)) {
+    } else if ((swi_node(m->g, v)[0] & MARK_UNSAFE) != 0) {
         status = list_unsafe(m, module, name, m->op_pos);
     }
     if (status == SW_OK)
@@ -186,7 +192,8 @@ sw_status swi_pm_stack_global(swi_pm *m)
     return status != SW_OK ? status : swi_pm_push(m, v);
 }
 
-/* ---- calls that are values ------------------------------------------------------------------------ */
+/* ---- calls that are values
+ * ------------------------------------------------------------------------ */
 
 static sw_value argument(const swi_pm *m, sw_value args, size_t i)
 {
@@ -351,13 +358,14 @@ static sw_status special_call(swi_pm *m, sw_value callable, sw_value args, sw_va
     }
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------ */
+/* ---- calls
+ * ------------------------------------------------------------------------------------------ */
 
 static const swi_pickle_hook *hook_of(const swi_pm *m, sw_value callable)
 {
     if (swi_value_tag(callable) != SWI_TAG_GLOBAL)
         return NULL;
-    uint64_t mark = swi_node(m->g, callable)[0] >> 8;
+    uint64_t mark = swi_node(m->g, callable)[0] >> 8 & 0xffffff;
     return mark == 0 ? NULL : &m->options->hooks[mark - 1];
 }
 
@@ -423,16 +431,14 @@ sw_status swi_pm_newobj_ex(swi_pm *m)
         return swi_pm_underflow(m);
     const sw_value *three = m->stack + m->top - 3;
     if (swi_value_tag(three[1]) != SWI_TAG_TUPLE || swi_value_tag(three[2]) != SWI_TAG_DICT)
-        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-15",
-                           "the arguments are not a tuple and a dict");
+        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-15", "the arguments are not a tuple and a dict");
     if (sw_value_size(m->g, three[2]) == 0) {
         m->top--;
         return call_top(m, true);
     }
     sw_value made;
     sw_value_object object = {0};
-    sw_status status =
-        swi_graph_global(m->g, "copyreg", "__newobj_ex__", &object.callable, m->err);
+    sw_status status = swi_graph_global(m->g, "copyreg", "__newobj_ex__", &object.callable, m->err);
     if (status == SW_OK)
         status = swi_graph_sequence(m->g, SW_VALUE_TUPLE, three, 3, &object.args, m->err);
     if (status == SW_OK)
@@ -481,7 +487,20 @@ sw_status swi_pm_check_getattr(swi_pm *m)
     return list_unsafe(m, "builtins", "getattr", m->getattr_pos);
 }
 
-/* ---- state and items ----------------------------------------------------------------------------------- */
+/* State or items for a global would change a class, a function or a module for good. */
+static sw_status refuse_change(swi_pm *m, sw_value v, const char *clause, const char *what)
+{
+    const char *module, *name;
+    if (sw_value_global(m->g, v, &module, &name)) {
+        sw_status status = list_unsafe(m, module, name, m->op_pos);
+        if (status != SW_OK)
+            return status;
+    }
+    return swi_pm_fail(m, SW_ERR_FORMAT, clause, "%s", what);
+}
+
+/* ---- state and items
+ * ----------------------------------------------------------------------------------- */
 
 static swi_pm_made *made_by_hook(swi_pm *m, sw_value v)
 {
@@ -499,8 +518,7 @@ static sw_status build_by_hook(swi_pm *m, const swi_pickle_hook *hook, sw_value 
                                sw_value state, int64_t ref)
 {
     sw_value fresh;
-    sw_status status =
-        hook->build(m->options->hook_ctx, m->g, object, state, &fresh, m->err);
+    sw_status status = hook->build(m->options->hook_ctx, m->g, object, state, &fresh, m->err);
     if (status != SW_OK)
         return status;
     m->stack[m->top - 1] = fresh;
@@ -527,8 +545,7 @@ static sw_status merge_states(swi_pm *m, sw_value first, sw_value second, sw_val
     sw_status status = swi_graph_dict(m->g, &merged, m->err);
     for (size_t k = 0; k < 2; k++) {
         sw_value pair[2];
-        for (size_t i = 0; status == SW_OK &&
-                           sw_value_pair(m->g, both[k], i, &pair[0], &pair[1]);
+        for (size_t i = 0; status == SW_OK && sw_value_pair(m->g, both[k], i, &pair[0], &pair[1]);
              i++)
             status = swi_graph_set_items(m->g, merged, pair, 1, m->err);
     }
@@ -553,7 +570,7 @@ sw_status swi_pm_build(swi_pm *m)
         }
     }
     if (!sw_value_get_object(m->g, v, &object))
-        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-17", "state for what is no object");
+        return refuse_change(m, v, "PKL-17", "state for what is no object");
     const swi_pickle_hook *hook = hook_of(m, object.callable);
     if (hook != NULL && hook->build != NULL)
         return build_by_hook(m, hook, v, state, -1);
@@ -573,8 +590,9 @@ static sw_status items_of(swi_pm *m, sw_value target, sw_value_kind kind, sw_val
     sw_value_object object;
     sw_status status;
     if (!sw_value_get_object(m->g, target, &object))
-        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-13", "items for what is no %s",
-                           kind == SW_VALUE_LIST ? "list, set or object" : "dict or object");
+        return refuse_change(m, target, "PKL-13",
+                             kind == SW_VALUE_LIST ? "items for what is no list, set or object"
+                                                   : "items for what is no dict or object");
     if (object.has_items && sw_value_get_kind(m->g, object.items) != kind)
         return swi_pm_fail(m, SW_ERR_UNSUPPORTED, "PKL-13",
                            "an object with list items and dict items");
@@ -603,6 +621,5 @@ sw_status swi_pm_set_in(swi_pm *m, sw_value target, const sw_value *pairs, size_
 {
     sw_value dict;
     sw_status status = items_of(m, target, SW_VALUE_DICT, &dict);
-    return status != SW_OK ? status
-                           : swi_graph_set_items(m->g, dict, pairs, pair_count, m->err);
+    return status != SW_OK ? status : swi_graph_set_items(m->g, dict, pairs, pair_count, m->err);
 }

@@ -78,7 +78,8 @@ sw_status swi_pm_binfloat(swi_pm *m)
     return push_float(m, v);
 }
 
-/* ---- numbers as text (protocol 0) -------------------------------------------------------------- */
+/* ---- numbers as text (protocol 0) --------------------------------------------------------------
+ */
 
 bool swi_pm_decimal(const uint8_t *line, size_t size, uint64_t *out)
 {
@@ -191,7 +192,8 @@ sw_status swi_pm_float_text(swi_pm *m)
     return push_float(m, v);
 }
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------------
+ */
 
 /* UTF-8 in which lone surrogates are allowed (Python's surrogatepass). */
 static bool text_valid(const uint8_t *data, size_t size)
@@ -282,7 +284,8 @@ sw_status swi_pm_counted(swi_pm *m)
     }
 }
 
-/* ---- text of protocol 0 --------------------------------------------------------------------------- */
+/* ---- text of protocol 0
+ * --------------------------------------------------------------------------- */
 
 static int hex_digit(uint8_t c)
 {

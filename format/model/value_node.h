@@ -80,7 +80,7 @@ struct sw_value_graph {
     uint64_t free_large[SWI_LARGE_CLASSES];
     uint64_t nodes, node_limit; /* nodes and elements of containers */
     uint64_t bytes;
-    uint64_t key[2]; /* secret of the hashes */
+    uint64_t key[2];  /* secret of the hashes */
     sw_value globals; /* DICT: "module\0name" -> GLOBAL */
     sw_value *refs;   /* numbered references: see swi_graph_put */
     size_t ref_count, ref_capacity;

@@ -5,15 +5,24 @@
 sw_value_kind sw_value_get_kind(const sw_value_graph *graph, sw_value v)
 {
     static const sw_value_kind kinds[SWI_TAG_COUNT] = {
-        [SWI_TAG_NONE] = SW_VALUE_NONE,           [SWI_TAG_BOOL] = SW_VALUE_BOOL,
-        [SWI_TAG_INT] = SW_VALUE_INT,             [SWI_TAG_INT64] = SW_VALUE_INT,
-        [SWI_TAG_BIGINT] = SW_VALUE_BIGINT,       [SWI_TAG_FLOAT] = SW_VALUE_FLOAT,
-        [SWI_TAG_COMPLEX] = SW_VALUE_COMPLEX,     [SWI_TAG_STR] = SW_VALUE_STR,
-        [SWI_TAG_BYTES] = SW_VALUE_BYTES,         [SWI_TAG_LIST] = SW_VALUE_LIST,
-        [SWI_TAG_TUPLE] = SW_VALUE_TUPLE,         [SWI_TAG_DICT] = SW_VALUE_DICT,
-        [SWI_TAG_SET] = SW_VALUE_SET,             [SWI_TAG_FROZENSET] = SW_VALUE_FROZENSET,
-        [SWI_TAG_GLOBAL] = SW_VALUE_GLOBAL,       [SWI_TAG_OBJECT] = SW_VALUE_OBJECT,
-        [SWI_TAG_PERSISTENT] = SW_VALUE_PERSISTENT, [SWI_TAG_RECORD] = SW_VALUE_RECORD,
+        [SWI_TAG_NONE] = SW_VALUE_NONE,
+        [SWI_TAG_BOOL] = SW_VALUE_BOOL,
+        [SWI_TAG_INT] = SW_VALUE_INT,
+        [SWI_TAG_INT64] = SW_VALUE_INT,
+        [SWI_TAG_BIGINT] = SW_VALUE_BIGINT,
+        [SWI_TAG_FLOAT] = SW_VALUE_FLOAT,
+        [SWI_TAG_COMPLEX] = SW_VALUE_COMPLEX,
+        [SWI_TAG_STR] = SW_VALUE_STR,
+        [SWI_TAG_BYTES] = SW_VALUE_BYTES,
+        [SWI_TAG_LIST] = SW_VALUE_LIST,
+        [SWI_TAG_TUPLE] = SW_VALUE_TUPLE,
+        [SWI_TAG_DICT] = SW_VALUE_DICT,
+        [SWI_TAG_SET] = SW_VALUE_SET,
+        [SWI_TAG_FROZENSET] = SW_VALUE_FROZENSET,
+        [SWI_TAG_GLOBAL] = SW_VALUE_GLOBAL,
+        [SWI_TAG_OBJECT] = SW_VALUE_OBJECT,
+        [SWI_TAG_PERSISTENT] = SW_VALUE_PERSISTENT,
+        [SWI_TAG_RECORD] = SW_VALUE_RECORD,
     };
     (void)graph;
     unsigned tag = swi_value_tag(v);

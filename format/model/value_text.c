@@ -173,7 +173,8 @@ static sw_status put_scalar(printer *p, sw_value v)
     return put_str(p, text);
 }
 
-/* ---- containers ---------------------------------------------------------------------------------- */
+/* ---- containers
+ * ---------------------------------------------------------------------------------- */
 
 /* How a container opens and closes; an OBJECT and a PERSISTENT are containers of their fields. */
 static void brackets(const sw_value_graph *g, sw_value v, const char **open, const char **close)
