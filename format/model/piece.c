@@ -5,10 +5,10 @@
 
 #include <inttypes.h>
 
-static bool is_empty(const swi_piece *p)
+bool swi_piece_is_empty(const swi_piece *piece)
 {
-    for (uint32_t k = 0; k < p->axes; k++)
-        if (p->length[k] == 0)
+    for (uint32_t k = 0; k < piece->axes; k++)
+        if (piece->length[k] == 0)
             return true;
     return false;
 }
@@ -42,7 +42,7 @@ void swi_piece_make_dense(swi_piece *piece, uint32_t element_bytes)
 
 bool swi_piece_is_dense(const swi_piece *piece, uint32_t element_bytes)
 {
-    if (is_empty(piece))
+    if (swi_piece_is_empty(piece))
         return true;
     int64_t stride = element_bytes;
     for (uint32_t k = piece->axes; k-- > 0;) {
@@ -63,8 +63,8 @@ static sw_status check_box(const swi_piece *p, uint64_t elements, sw_error *err)
     if (!swi_shape_elements(p->axes, p->view, &count))
         return swi_fail(err, SW_ERR_CORRUPT, "view with a negative or too large size");
     if (count != elements)
-        return swi_fail(err, SW_ERR_CORRUPT,
-                        "view of %" PRIu64 " elements of a tensor of %" PRIu64, count, elements);
+        return swi_fail(err, SW_ERR_CORRUPT, "view of %" PRIu64 " elements of a tensor of %" PRIu64,
+                        count, elements);
     for (uint32_t k = 0; k < p->axes; k++) {
         if (p->offset[k] < 0 || p->length[k] < 0 || p->offset[k] > p->view[k] ||
             p->length[k] > p->view[k] - p->offset[k])
@@ -82,7 +82,7 @@ sw_status swi_piece_check(const swi_piece *piece, uint64_t elements, uint32_t el
     sw_status status = check_box(piece, elements, err);
     if (status != SW_OK)
         return status;
-    if (is_empty(piece))
+    if (swi_piece_is_empty(piece))
         return SW_OK;
     int64_t low = piece->base_bytes;
     int64_t high = piece->base_bytes;
@@ -110,7 +110,7 @@ sw_status swi_piece_check(const swi_piece *piece, uint64_t elements, uint32_t el
 uint64_t swi_piece_elements(const swi_piece *piece)
 {
     uint64_t count = 1;
-    if (is_empty(piece))
+    if (swi_piece_is_empty(piece))
         return 0;
     for (uint32_t k = 0; k < piece->axes; k++)
         count *= (uint64_t)piece->length[k];
@@ -129,8 +129,8 @@ uint64_t swi_piece_end(const swi_piece *piece)
 {
     uint64_t flat = 0;
     for (uint32_t k = 0; k < piece->axes; k++)
-        flat = flat * (uint64_t)piece->view[k] +
-               (uint64_t)(piece->offset[k] + piece->length[k] - 1);
+        flat =
+            flat * (uint64_t)piece->view[k] + (uint64_t)(piece->offset[k] + piece->length[k] - 1);
     return flat + 1;
 }
 
@@ -216,7 +216,7 @@ static size_t add_part(const swi_piece *p, const int64_t *fixed, uint32_t k, int
 size_t swi_piece_in_interval(const swi_piece *piece, uint64_t lo, uint64_t hi,
                              swi_piece out[SWI_INTERVAL_MAX])
 {
-    if (is_empty(piece) || lo >= hi)
+    if (swi_piece_is_empty(piece) || lo >= hi)
         return 0;
     uint64_t first = swi_piece_first(piece);
     uint64_t end = swi_piece_end(piece);
@@ -291,7 +291,7 @@ size_t swi_piece_refine(const swi_piece *piece, uint32_t axis, int64_t inner, sw
     swi_piece p = *piece;
     if (axis >= p.axes || p.axes >= SW_MAX_AXES || inner < 1 || p.view[axis] % inner != 0)
         return 0;
-    if (is_empty(&p)) {
+    if (swi_piece_is_empty(&p)) {
         split_axis(&p, axis, inner, &out[0]);
         out[0].offset[axis] = p.offset[axis] / inner;
         out[0].offset[axis + 1] = p.offset[axis] % inner;
@@ -343,7 +343,7 @@ bool swi_piece_embed(const swi_piece *piece, uint32_t axis, int64_t size, int64_
 bool swi_piece_crop(const swi_piece *piece, uint32_t axis, int64_t lo, int64_t hi, swi_piece *out)
 {
     swi_piece p = *piece;
-    if (axis >= p.axes || lo < 0 || hi > p.view[axis] || is_empty(&p) || !clip(&p, axis, lo, hi))
+    if (axis >= p.axes || lo < 0 || hi > p.view[axis] || swi_piece_is_empty(&p) || !clip(&p, axis, lo, hi))
         return false;
     p.view[axis] = hi - lo;
     p.offset[axis] -= lo;
@@ -362,8 +362,8 @@ static bool merge_axes(swi_piece *p, uint32_t to, uint32_t from)
         int64_t step;
         if (!full)
             return false;
-        if (view > 1 && (!swi_mul_i64(p->stride_bytes[from], view, &step) ||
-                         step != p->stride_bytes[to]))
+        if (view > 1 &&
+            (!swi_mul_i64(p->stride_bytes[from], view, &step) || step != p->stride_bytes[to]))
             return false;
     }
     if (p->length[from] > 1)
@@ -376,7 +376,7 @@ static bool merge_axes(swi_piece *p, uint32_t to, uint32_t from)
 
 void swi_piece_simplify(swi_piece *piece, uint32_t element_bytes)
 {
-    if (is_empty(piece) || piece->axes == 0)
+    if (swi_piece_is_empty(piece) || piece->axes == 0)
         return;
     uint32_t top = 0;
     for (uint32_t k = 1; k < piece->axes; k++) {

@@ -43,6 +43,7 @@ bool swi_piece_is_dense(const swi_piece *piece, uint32_t element_bytes);
 SW_MUST_USE sw_status swi_piece_check(const swi_piece *piece, uint64_t elements,
                                       uint32_t element_bytes, uint64_t blob_bytes, sw_error *err);
 
+bool swi_piece_is_empty(const swi_piece *piece);
 uint64_t swi_piece_elements(const swi_piece *piece);
 /* Flat index of the first element, and of the last one plus one; the piece is not empty. */
 uint64_t swi_piece_first(const swi_piece *piece);

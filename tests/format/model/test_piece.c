@@ -103,8 +103,8 @@ static swi_piece random_piece(uint32_t max_axes, bool allow_empty)
         n *= (uint64_t)size;
         p.view[k] = size;
         p.offset[k] = size == 0 ? 0 : pick(0, size - 1);
-        p.length[k] = size == 0 ? 0 : pick(allow_empty && pick(0, 19) == 0 ? 0 : 1,
-                                           size - p.offset[k]);
+        p.length[k] =
+            size == 0 ? 0 : pick(allow_empty && pick(0, 19) == 0 ? 0 : 1, size - p.offset[k]);
         if (pick(0, 2) == 0) {
             p.offset[k] = 0;
             p.length[k] = size;
@@ -598,10 +598,8 @@ static void test_shape_elements(void **state)
 static void test_dense_of_hostile_lengths(void **state)
 {
     (void)state;
-    swi_piece p = {.axes = 2,
-                   .view = {INT64_MAX / 2, 2},
-                   .length = {INT64_MAX / 2, 2},
-                   .offset = {0, 0}};
+    swi_piece p = {
+        .axes = 2, .view = {INT64_MAX / 2, 2}, .length = {INT64_MAX / 2, 2}, .offset = {0, 0}};
     swi_piece_make_dense(&p, 16);
     expect_bad(&p, (uint64_t)(INT64_MAX / 2 * 2), UINT64_MAX, "overflow");
     p = (swi_piece){.axes = 3, .view = {4, INT64_MAX, 4}, .length = {4, INT64_MAX, 4}};

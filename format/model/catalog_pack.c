@@ -1,0 +1,237 @@
+/*
+ * Pieces and blobs as records of variable length. A piece of a plain row shard takes about a dozen
+ * bytes instead of 344. What is unpacked here was packed here: it is not foreign.
+ */
+#include "model/catalog_tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 65536U
+
+/* First byte of a piece: its axes, and what needs no telling. */
+enum {
+    AXES_MASK = 15,
+    VIEW_IS_SHAPE = 16,
+    IS_DENSE = 32,
+    IS_WHOLE = 64, /* the box is the whole view */
+    BASE_IS_ZERO = 128
+};
+
+static uint8_t *put(uint8_t *p, uint64_t v)
+{
+    while (v >= 128) {
+        *p++ = (uint8_t)(v | 128);
+        v >>= 7;
+    }
+    *p++ = (uint8_t)v;
+    return p;
+}
+
+static const uint8_t *get(const uint8_t *p, uint64_t *out)
+{
+    uint64_t v = 0;
+    unsigned shift = 0;
+    for (; *p >= 128; p++, shift += 7)
+        v |= (uint64_t)(*p & 127) << shift;
+    *out = v | (uint64_t)*p << shift;
+    return p + 1;
+}
+
+/* Small numbers of either sign stay short. */
+static uint8_t *put_signed(uint8_t *p, int64_t v)
+{
+    return put(p, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+}
+
+static const uint8_t *get_signed(const uint8_t *p, int64_t *out)
+{
+    uint64_t v;
+    p = get(p, &v);
+    *out = (int64_t)(v >> 1 ^ (v & 1 ? UINT64_MAX : 0));
+    return p;
+}
+
+static uint8_t *put_all(uint8_t *p, const int64_t *v, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++)
+        p = put(p, (uint64_t)v[k]);
+    return p;
+}
+
+static const uint8_t *get_all(const uint8_t *p, int64_t *out, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        uint64_t v;
+        p = get(p, &v);
+        out[k] = (int64_t)v;
+    }
+    return p;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static bool is_whole(const swi_piece *piece)
+{
+    for (uint32_t k = 0; k < piece->axes; k++)
+        if (piece->offset[k] != 0 || piece->length[k] != piece->view[k])
+            return false;
+    return true;
+}
+
+static uint8_t first_byte(const swi_pack_context *ctx, const swi_piece *piece)
+{
+    unsigned head = piece->axes;
+    if (piece->axes == ctx->axes &&
+        (ctx->axes == 0 || memcmp(piece->view, ctx->shape, ctx->axes * sizeof(int64_t)) == 0))
+        head |= VIEW_IS_SHAPE;
+    if (swi_piece_is_dense(piece, ctx->element_bytes))
+        head |= IS_DENSE;
+    if (is_whole(piece))
+        head |= IS_WHOLE;
+    if (piece->base_bytes == 0)
+        head |= BASE_IS_ZERO;
+    return (uint8_t)head;
+}
+
+size_t swi_pack_piece(const swi_pack_context *ctx, const swi_piece *piece, uint8_t *record)
+{
+    uint8_t head = first_byte(ctx, piece);
+    uint8_t *p = record;
+    *p++ = head;
+    p = put(p, piece->blob);
+    if ((head & BASE_IS_ZERO) == 0)
+        p = put_signed(p, piece->base_bytes);
+    if ((head & VIEW_IS_SHAPE) == 0)
+        p = put_all(p, piece->view, piece->axes);
+    if ((head & IS_WHOLE) == 0) {
+        p = put_all(p, piece->offset, piece->axes);
+        p = put_all(p, piece->length, piece->axes);
+    }
+    for (uint32_t k = 0; k < piece->axes && (head & IS_DENSE) == 0; k++)
+        p = put_signed(p, piece->stride_bytes[k]);
+    return (size_t)(p - record);
+}
+
+void swi_unpack_piece(const swi_pack_context *ctx, const uint8_t *record, swi_piece *out)
+{
+    const uint8_t *p = record;
+    uint8_t head = *p++;
+    uint64_t blob;
+    out->axes = head & AXES_MASK;
+    p = get(p, &blob);
+    out->blob = (uint32_t)blob;
+    out->base_bytes = 0;
+    if ((head & BASE_IS_ZERO) == 0)
+        p = get_signed(p, &out->base_bytes);
+    if ((head & VIEW_IS_SHAPE) == 0)
+        p = get_all(p, out->view, out->axes);
+    else if (out->axes > 0)
+        memcpy(out->view, ctx->shape, out->axes * sizeof(int64_t));
+    if ((head & IS_WHOLE) == 0) {
+        p = get_all(p, out->offset, out->axes);
+        p = get_all(p, out->length, out->axes);
+    } else {
+        memset(out->offset, 0, out->axes * sizeof(int64_t));
+        memcpy(out->length, out->view, out->axes * sizeof(int64_t));
+    }
+    if ((head & IS_DENSE) != 0)
+        swi_piece_make_dense(out, ctx->element_bytes);
+    for (uint32_t k = 0; k < out->axes && (head & IS_DENSE) == 0; k++)
+        p = get_signed(p, &out->stride_bytes[k]);
+}
+
+/* ---- blobs ----------------------------------------------------------------------------------- */
+
+size_t swi_pack_blob(const swi_blob *blob, uint8_t kind, uint8_t *record)
+{
+    uint8_t *p = record;
+    *p++ = kind;
+    p = put(p, blob->file);
+    p = put(p, blob->aux);
+    p = put(p, blob->offset_bytes);
+    p = put(p, blob->stored_bytes);
+    p = put(p, blob->bytes + 1); /* UINT64_MAX, not resolved, is the short one */
+    return (size_t)(p - record);
+}
+
+void swi_unpack_blob(const uint8_t *record, uint8_t *kind, swi_blob *out)
+{
+    uint64_t file;
+    uint64_t aux;
+    uint64_t bytes;
+    *kind = *record;
+    const uint8_t *p = get(record + 1, &file);
+    p = get(p, &aux);
+    p = get(p, &out->offset_bytes);
+    p = get(p, &out->stored_bytes);
+    (void)get(p, &bytes);
+    out->file = (uint32_t)file;
+    out->aux = (uint32_t)aux;
+    out->bytes = bytes - 1;
+}
+
+/* ---- the container --------------------------------------------------------------------------- */
+
+sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size, sw_error *err)
+{
+    size_t block = packed->count / BLOCK;
+    sw_status status = swi_grow_array((void **)&packed->at, &packed->at_capacity, packed->count + 1,
+                                      sizeof *packed->at, err);
+    if (status == SW_OK)
+        status = swi_grow_array((void **)&packed->block, &packed->block_capacity, block + 1,
+                                sizeof *packed->block, err);
+    size_t at = packed->bytes.size;
+    if (status == SW_OK)
+        status = swi_buf_append(&packed->bytes, record, size, err);
+    if (status != SW_OK)
+        return status;
+    if (packed->count % BLOCK == 0)
+        packed->block[block] = at;
+    packed->at[packed->count++] = (uint32_t)(at - packed->block[block]);
+    return SW_OK;
+}
+
+const uint8_t *swi_packed_at(const swi_packed *packed, size_t i)
+{
+    return packed->bytes.data + packed->block[i / BLOCK] + packed->at[i];
+}
+
+void swi_trim_array(void **items, size_t *capacity, size_t count, size_t size)
+{
+    if (count >= *capacity)
+        return;
+    if (count == 0) {
+        free(*items);
+        *items = NULL;
+        *capacity = 0;
+        return;
+    }
+    void *p = realloc(*items, count * size);
+    if (p == NULL)
+        return;
+    *items = p;
+    *capacity = count;
+}
+
+void swi_packed_trim(swi_packed *packed)
+{
+    swi_trim_array((void **)&packed->bytes.data, &packed->bytes.capacity, packed->bytes.size, 1);
+    swi_trim_array((void **)&packed->at, &packed->at_capacity, packed->count, sizeof *packed->at);
+    swi_trim_array((void **)&packed->block, &packed->block_capacity,
+                   (packed->count + BLOCK - 1) / BLOCK, sizeof *packed->block);
+}
+
+void swi_packed_free(swi_packed *packed)
+{
+    swi_buf_free(&packed->bytes);
+    free(packed->at);
+    free(packed->block);
+    *packed = (swi_packed){0};
+}
+
+uint64_t swi_packed_memory(const swi_packed *packed)
+{
+    return packed->bytes.capacity + packed->at_capacity * sizeof *packed->at +
+           packed->block_capacity * sizeof *packed->block;
+}
