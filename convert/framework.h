@@ -6,10 +6,10 @@
 #ifndef SW_CONVERT_FRAMEWORK_H
 #define SW_CONVERT_FRAMEWORK_H
 
-#include "shardwright_convert.h"
 #include "io/filecache.h"
 #include "model/catalog.h"
 #include "plan.h"
+#include "shardwright_convert.h"
 
 /* ---- a folder as it lies ------------------------------------------------------------------ */
 
@@ -20,11 +20,11 @@ typedef struct swi_listing_entry {
     uint64_t bytes;
 } swi_listing_entry;
 
-/* One level of a folder, sorted by name. */
+/* One level of a folder, sorted by name; or the one entry called `only` (NULL: all). */
 typedef struct swi_listing swi_listing;
 
-SW_MUST_USE sw_status swi_listing_make(const swi_store *store, const sw_limits *limits,
-                                       swi_listing **out, sw_error *err);
+SW_MUST_USE sw_status swi_listing_make(const swi_store *store, const char *only,
+                                       const sw_limits *limits, swi_listing **out, sw_error *err);
 void swi_listing_free(swi_listing *listing);
 size_t swi_listing_count(const swi_listing *listing);
 const swi_listing_entry *swi_listing_at(const swi_listing *listing, size_t i);
@@ -39,19 +39,17 @@ typedef struct swi_opening {
     const swi_listing *listing;
     sw_limits limits; /* resolved */
     swi_builder *builder;
-    sw_report *report; /* may be NULL */
-    swi_arena *arena;  /* lives as long as the checkpoint */
-    /*
-     * Sections: where in the saved state dict a tensor lay ("model", "optimizer"; "" at the top)
-     * and its name there. Tensors without an entry have section "" and their own name.
-     */
-    struct swi_sections *sections;
-    struct swi_facts *facts;
+    sw_report *report;         /* may be NULL */
+    sw_checkpoint *checkpoint; /* where sections and facts go */
 } swi_opening;
 
-/* Notes the section and inner name of a tensor; the strings live in the opening's arena. */
+/*
+ * Notes where in the saved state dict a tensor lay: its section ("model", "optimizer"; "" at the
+ * top) and its name there. Tensors without a note have section "" and their own name. Copied.
+ */
 SW_MUST_USE sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *section,
                                           const char *name, sw_error *err);
+/* A short fact for inspect. */
 SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err,
                                        const char *fmt, ...) SW_PRINTF(4, 5);
 
@@ -74,7 +72,8 @@ typedef struct swi_target_in {
     const sw_checkpoint *source;
     const swi_chosen *chosen; /* in natural order of names, distinct */
     size_t count;
-    const char *options; /* behind "hf:", or "" */
+    const struct swi_assets *assets; /* files to go beside the tensors */
+    const char *options;             /* behind "hf:", or "" */
     const sw_convert_options *convert;
     sw_limits limits;
     sw_report *report;
@@ -95,6 +94,10 @@ const swi_framework *swi_framework_find(const char *name, size_t size);
 
 /* ---- an open checkpoint, for the rest of convert/ ------------------------------------------ */
 
+/* As sw_checkpoint_open; *recognised: what lies there is a known kind, whatever failed then. */
+SW_MUST_USE sw_status swi_checkpoint_open(const char *path, const sw_open_options *options,
+                                          sw_report *report, bool *recognised, sw_checkpoint **out,
+                                          sw_error *err);
 swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint);
 void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scratch);
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint);

@@ -31,7 +31,7 @@ SW_API bool sw_framework_at(size_t i, sw_framework_info *out);
 typedef struct sw_checkpoint sw_checkpoint;
 
 typedef struct sw_open_options {
-    const char *from;       /* a framework's name; NULL: detected by content */
+    const char *from;        /* a framework's name; NULL: detected by content */
     const sw_limits *limits; /* NULL: defaults */
 } sw_open_options;
 
@@ -64,8 +64,7 @@ SW_API SW_MUST_USE sw_status sw_checkpoint_value(const sw_checkpoint *checkpoint
  * (hi - lo) x element size bytes.
  */
 SW_API SW_MUST_USE sw_status sw_checkpoint_read(const sw_checkpoint *checkpoint, size_t tensor,
-                                                uint64_t lo, uint64_t hi, void *out,
-                                                sw_error *err);
+                                                uint64_t lo, uint64_t hi, void *out, sw_error *err);
 /* The part of the checkpoint that a tensor belongs to: section "model", name in the module. */
 SW_API void sw_checkpoint_split_name(const sw_checkpoint *checkpoint, size_t tensor,
                                      const char **section, const char **name);
@@ -89,7 +88,7 @@ typedef struct sw_verify_summary {
     char root[1024];
     uint64_t tensors, pieces, values, files;
     uint64_t tensor_bytes;
-    sw_tally tally;      /* read, checked, unchecked */
+    sw_tally tally;        /* read, checked, unchecked */
     bool nothing_to_check; /* the digest level found no CRC or digest at all */
 } sw_verify_summary;
 
@@ -105,19 +104,20 @@ SW_API SW_MUST_USE sw_status sw_verify(const char *path, const sw_verify_options
 /* ---- converting --------------------------------------------------------------------------- */
 
 typedef struct sw_convert_options {
-    const char *to;            /* target: "hf", "hf:shard=5GB" */
-    const char *const *only;   /* globs of tensor names, NULL-terminated; NULL: all */
-    const char *const *drop;   /* globs, NULL-terminated; NULL: none */
-    const char *strip_prefix;  /* taken off every name that has it; all must; NULL: none */
-    const char *add_prefix;    /* put before every name; NULL: none */
-    bool keep_prefixes;        /* leave wrapper parts (module., _orig_mod. ...) in names */
-    bool untie;                /* write both of a tied pair, and say so in config.json */
-    const char *assets;        /* folder with config.json, tokenizer ...; NULL: none */
-    sw_dtype dtype;            /* floating-point tensors are cast to it; SW_DTYPE_NONE: kept */
-    bool drop_unsafe;          /* convert although unsafe content was found beside the tensors */
+    const char *to;           /* target: "hf", "hf:shard=5GB" */
+    const char *const *only;  /* globs of tensor names, NULL-terminated; NULL: all */
+    const char *const *drop;  /* globs, NULL-terminated; NULL: none */
+    const char *section;      /* the part of the state dict that is the model; NULL: found */
+    const char *strip_prefix; /* taken off every name that has it; all must; NULL: none */
+    const char *add_prefix;   /* put before every name; NULL: none */
+    bool keep_prefixes;       /* leave wrapper parts (module., _orig_mod. ...) in names */
+    bool untie;               /* write both of a tied pair, and say so in config.json */
+    const char *assets;       /* folder with config.json, tokenizer ...; NULL: none */
+    sw_dtype dtype;           /* floating-point tensors are cast to it; SW_DTYPE_NONE: kept */
+    bool drop_unsafe;         /* convert although unsafe content was found beside the tensors */
     bool overwrite;
-    bool dry_run;              /* plan and prove, move nothing */
-    bool verify;               /* read the result back and compare it with the source */
+    bool dry_run; /* plan and prove, move nothing */
+    bool verify;  /* read the result back and compare it with the source */
     sw_open_options open;
     sw_work_options work;
 } sw_convert_options;
@@ -130,8 +130,8 @@ typedef struct sw_plan_tensor {
     sw_dtype from, to;
     uint32_t axes;
     int64_t shape[SW_MAX_AXES];
-    uint64_t bytes;     /* in the destination */
-    uint64_t pieces;    /* that it is made of */
+    uint64_t bytes;  /* in the destination */
+    uint64_t pieces; /* that it is made of */
 } sw_plan_tensor;
 /* Called for each tensor of the destination in order, before anything moves; may be NULL. */
 typedef void (*sw_plan_fn)(void *ctx, const sw_plan_tensor *tensor);
@@ -140,16 +140,16 @@ typedef struct sw_convert_summary {
     char framework[32];
     char target[32];
     uint64_t tensors, files;
-    uint64_t bytes;              /* of the destination's files */
-    uint64_t dropped_tensors;    /* left out because it was asked */
-    uint64_t optimizer_tensors;  /* that the target does not hold */
-    uint64_t other_tensors;      /* outside the model, not carried */
-    uint64_t values;             /* not carried */
-    uint64_t tied_tensors;       /* written once under another name */
-    uint64_t resumed_files;      /* taken up from an earlier run */
-    uint64_t verified_tensors;   /* read back and equal */
-    bool partial;                /* the target could have held something that was not carried */
-    uint64_t peak_memory_bytes;  /* bound: buffers and metadata */
+    uint64_t bytes;             /* of the destination's files */
+    uint64_t dropped_tensors;   /* left out because it was asked */
+    uint64_t optimizer_tensors; /* that the target does not hold */
+    uint64_t other_tensors;     /* outside the model, not carried */
+    uint64_t values;            /* not carried */
+    uint64_t tied_tensors;      /* written once under another name */
+    uint64_t resumed_files;     /* taken up from an earlier run */
+    uint64_t verified_tensors;  /* read back and equal */
+    bool partial;               /* the target could have held something that was not carried */
+    uint64_t peak_memory_bytes; /* bound: buffers and metadata */
     sw_tally tally;
 } sw_convert_summary;
 
@@ -161,8 +161,8 @@ typedef struct sw_convert_summary {
  */
 SW_API SW_MUST_USE sw_status sw_convert(const char *source, const char *dest,
                                         const sw_convert_options *options, sw_plan_fn on_plan,
-                                        void *plan_ctx, sw_report *report,
-                                        sw_convert_summary *out, sw_error *err);
+                                        void *plan_ctx, sw_report *report, sw_convert_summary *out,
+                                        sw_error *err);
 
 /*
  * Writes a small sharded sample checkpoint (a DCP folder as 4 ranks of an FSDP run leave it, with

@@ -1,0 +1,287 @@
+/*
+ * Converting: open, select, lay out, prove, move, publish. No step looks at what the frameworks on
+ * either side are; no tensor byte passes through here.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "compare.h"
+#include "execute.h"
+#include "identity.h"
+#include "io/txn.h"
+#include "publish.h"
+#include "select.h"
+#include "ties.h"
+#include "values.h"
+
+typedef struct job {
+    const char *source_path, *dest;
+    const sw_convert_options *options;
+    const swi_framework *target;
+    const char *target_options;
+    sw_limits limits;
+    sw_report *report;
+    sw_convert_summary *sum;
+    sw_checkpoint *source;
+    swi_assets assets;
+    swi_selection selection;
+    swi_layout *layout;
+    char id[SWI_IDENTITY_TEXT];
+} job;
+
+static sw_status find_target(job *j, sw_error *err)
+{
+    const char *to = j->options->to;
+    const char *colon = to ? strchr(to, ':') : NULL;
+    size_t n = to ? (colon ? (size_t)(colon - to) : strlen(to)) : 0;
+    j->target = to ? swi_framework_find(to, n) : NULL;
+    if (j->target == NULL || j->target->layout == NULL) {
+        swi_quoted q;
+        return swi_fail(err, SW_ERR_ARG, "--to %s: not a target; targets are: hf[:shard=5GB]",
+                        to ? swi_quote_str(&q, to) : "(none)");
+    }
+    j->target_options = colon ? colon + 1 : "";
+    snprintf(j->sum->target, sizeof j->sum->target, "%s", j->target->name);
+    return SW_OK;
+}
+
+/* Whether the report holds a finding of that severity; the first one's text. */
+static const sw_finding *first_of(const sw_report *report, sw_severity severity)
+{
+    for (size_t i = 0; report != NULL && i < sw_report_count(report); i++) {
+        const sw_finding *f = sw_report_at(report, i);
+        if (f->severity == severity)
+            return f;
+    }
+    return NULL;
+}
+
+static sw_status open_source(job *j, sw_error *err)
+{
+    sw_status st =
+        sw_checkpoint_open(j->source_path, &j->options->open, j->report, &j->source, err);
+    if (st != SW_OK)
+        return st;
+    snprintf(j->sum->framework, sizeof j->sum->framework, "%s", sw_checkpoint_framework(j->source));
+    st = swi_values_scan(j->source, j->report, err);
+    if (st != SW_OK)
+        return st;
+    const sw_finding *danger = first_of(j->report, SW_DANGER);
+    if (danger == NULL || j->options->drop_unsafe)
+        return SW_OK;
+    return swi_fail_at(err, SW_ERR_UNSAFE, "", danger->offset_bytes,
+                       "%s: %s; --drop-unsafe converts the tensors and leaves it behind",
+                       danger->file, danger->message);
+}
+
+/* The one floating-point type of the tensors to be written, or SW_DTYPE_NONE. */
+static sw_dtype common_dtype(const swi_selection *s)
+{
+    sw_dtype found = SW_DTYPE_NONE;
+    for (size_t i = 0; i < s->count; i++) {
+        sw_dtype d = s->items[i].dtype;
+        if (!sw_dtype_is_float(d) || d == found)
+            continue;
+        if (found != SW_DTYPE_NONE)
+            return SW_DTYPE_NONE;
+        found = d;
+    }
+    return found;
+}
+
+static sw_status read_assets(job *j, sw_error *err)
+{
+    bool changed = false;
+    sw_status st;
+    if (j->options->assets == NULL)
+        return SW_OK;
+    st = swi_assets_read(j->options->assets, &j->limits, &j->assets, err);
+    if (st == SW_OK)
+        st = swi_resolve_ties(j->source, &j->assets, j->options, j->report, &j->selection, err);
+    sw_dtype dtype = common_dtype(&j->selection);
+    if (st == SW_OK)
+        st = swi_assets_adjust(&j->assets, dtype ? sw_dtype_name(dtype) : NULL, j->options->untie,
+                               &j->limits, &changed, err);
+    if (st == SW_OK && changed) {
+        swi_finding_in in = {.severity = SW_NOTE, .code = "config-changed", .file = "config.json"};
+        st = swi_report_add(j->report, &in, err,
+                            "config.json says now what the weights are (dtype, tied embeddings)");
+    }
+    if (st == SW_OK && !j->assets.has_config) {
+        swi_finding_in in = {.severity = SW_WARNING, .code = "no-config"};
+        st = swi_report_add(j->report, &in, err, "the assets folder has no config.json");
+    }
+    return st;
+}
+
+static sw_status lay_out(job *j, sw_error *err)
+{
+    sw_status st = swi_layout_make(&j->limits, &j->layout, err);
+    if (st != SW_OK)
+        return st;
+    swi_target_in in = {
+        .source = j->source,
+        .chosen = j->selection.items,
+        .count = j->selection.count,
+        .assets = &j->assets,
+        .options = j->target_options,
+        .convert = j->options,
+        .limits = j->limits,
+        .report = j->report,
+    };
+    st = j->target->layout(&in, j->layout, err);
+    if (st == SW_OK)
+        st = swi_layout_freeze(j->layout, err);
+    return st;
+}
+
+static void summarise(job *j)
+{
+    const sw_catalog *catalog = swi_layout_catalog(j->layout);
+    sw_convert_summary *s = j->sum;
+    s->tensors = sw_catalog_tensor_count(catalog);
+    s->files = sw_catalog_file_count(catalog);
+    for (size_t i = 0; i < s->files; i++) {
+        sw_file_info f;
+        if (sw_catalog_file(catalog, i, &f))
+            s->bytes += f.bytes;
+    }
+    s->dropped_tensors = j->selection.dropped;
+    s->optimizer_tensors = j->selection.optimizer;
+    s->other_tensors = j->selection.other;
+    s->tied_tensors = j->selection.tied;
+    s->values = sw_catalog_value_count(sw_checkpoint_catalog(j->source));
+    s->partial = (j->target->holds_optimizer && s->optimizer_tensors > 0) ||
+                 (j->target->holds_values && s->values > 0);
+    uint64_t memory =
+        j->options->work.memory_bytes ? j->options->work.memory_bytes : UINT64_C(40) << 20;
+    s->peak_memory_bytes =
+        memory + sw_catalog_memory(catalog) + sw_catalog_memory(sw_checkpoint_catalog(j->source));
+}
+
+static void show_plan(const job *j, sw_plan_fn on_plan, void *ctx)
+{
+    const sw_catalog *to = swi_layout_catalog(j->layout);
+    const sw_catalog *from = sw_checkpoint_catalog(j->source);
+    for (size_t i = 0; on_plan != NULL && i < sw_catalog_tensor_count(to); i++) {
+        sw_tensor_info t, s;
+        swi_piece piece;
+        swi_blob blob;
+        sw_catalog_tensor(to, i, &t);
+        sw_catalog_tensor(from, swi_layout_source(j->layout, (uint32_t)i), &s);
+        sw_plan_tensor line = {
+            .name = t.name,
+            .source = s.name,
+            .file = "",
+            .from = s.dtype,
+            .to = t.dtype,
+            .axes = t.axes,
+            .bytes = t.bytes,
+            .pieces = s.piece_count,
+        };
+        memcpy(line.shape, t.shape, sizeof line.shape);
+        if (t.piece_count > 0) {
+            swi_tensor_piece(to, (uint32_t)i, 0, &piece);
+            swi_catalog_blob(to, piece.blob, &blob);
+            line.file = swi_catalog_path(to, blob.file);
+        }
+        on_plan(ctx, &line);
+    }
+}
+
+/* The proof that precedes every move. */
+static sw_status prove(const job *j, sw_error *err)
+{
+    const sw_catalog *source = sw_checkpoint_catalog(j->source);
+    swi_plan *plan = NULL;
+    uint64_t window = swi_execute_window_bytes(&j->options->work, source, j->layout);
+    sw_status st = swi_plan_make(source, j->layout, window, NULL, NULL, &plan, err);
+    if (st == SW_OK)
+        st = swi_plan_check(plan, source, j->layout, err);
+    swi_plan_free(plan);
+    return st;
+}
+
+static sw_status identify(job *j, sw_error *err)
+{
+    const sw_convert_options *o = j->options;
+    swi_identity id;
+    swi_identity_begin(&id);
+    swi_identity_text(&id, sw_version());
+    sw_status st = swi_identity_source(&id, j->source, err);
+    if (st != SW_OK)
+        return st;
+    swi_identity_text(&id, o->to);
+    swi_identity_number(&id, j->selection.count);
+    for (size_t i = 0; i < j->selection.count; i++) {
+        swi_identity_text(&id, j->selection.items[i].name);
+        swi_identity_number(&id, j->selection.items[i].source);
+        swi_identity_number(&id, j->selection.items[i].dtype);
+    }
+    for (size_t i = 0; i < j->assets.count; i++) {
+        swi_identity_text(&id, j->assets.items[i].path);
+        swi_identity_bytes(&id, j->assets.items[i].data, j->assets.items[i].size);
+    }
+    swi_identity_end(&id, j->id);
+    return SW_OK;
+}
+
+static sw_status prepare(job *j, sw_error *err)
+{
+    sw_status st = find_target(j, err);
+    if (st == SW_OK)
+        st = open_source(j, err);
+    if (st == SW_OK)
+        st = swi_select(j->source, j->options, j->report, &j->selection, err);
+    if (st == SW_OK)
+        st = read_assets(j, err);
+    if (st == SW_OK)
+        st = lay_out(j, err);
+    if (st == SW_OK)
+        st = prove(j, err);
+    if (st == SW_OK)
+        st = identify(j, err);
+    if (st == SW_OK)
+        summarise(j);
+    return st;
+}
+
+sw_status sw_convert(const char *source, const char *dest, const sw_convert_options *options,
+                     sw_plan_fn on_plan, void *plan_ctx, sw_report *report, sw_convert_summary *out,
+                     sw_error *err)
+{
+    if (source == NULL || options == NULL || report == NULL || out == NULL ||
+        (dest == NULL && !options->dry_run))
+        return swi_fail(err, SW_ERR_ARG, "sw_convert: source, dest, options and report are needed");
+    sw_convert_summary sum = {0};
+    job j = {.source_path = source,
+             .dest = dest,
+             .options = options,
+             .limits = sw_limits_resolve(options->open.limits),
+             .report = report,
+             .sum = &sum};
+    sw_status st = prepare(&j, err);
+    if (st == SW_OK)
+        show_plan(&j, on_plan, plan_ctx);
+    if (st == SW_OK && !options->dry_run) {
+        swi_publish_in in = {.source = j.source,
+                             .layout = j.layout,
+                             .dest = dest,
+                             .id = j.id,
+                             .options = options,
+                             .report = report};
+        st = swi_publish(&in, &sum, err);
+    }
+    swi_layout_free(j.layout);
+    swi_selection_free(&j.selection);
+    swi_assets_free(&j.assets);
+    sw_checkpoint_close(j.source);
+    if (st == SW_OK)
+        *out = sum;
+    return st;
+}

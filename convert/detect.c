@@ -1,0 +1,308 @@
+#include "detect.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/report.h"
+#include "base/text.h"
+
+#define LISTED_MAX 8
+
+void swi_detected_free(swi_detected *d)
+{
+    swi_listing_free(d->listing);
+    swi_store_close(d->store);
+    free(d->root);
+    *d = (swi_detected){0};
+}
+
+static sw_status join(const char *dir, const char *name, char **out, sw_error *err)
+{
+    size_t n = strlen(dir), m = strlen(name);
+    char *text = NULL;
+    sw_status st = swi_alloc_array(n + m + 2, 1, (void **)&text, err);
+    if (st != SW_OK)
+        return st;
+    memcpy(text, dir, n);
+    if (n > 0 && dir[n - 1] != '/' && m > 0)
+        text[n++] = '/';
+    memcpy(text + n, name, m);
+    *out = text;
+    return SW_OK;
+}
+
+/* Opens the folder `root` (taken over) and lists it. */
+static sw_status open_folder(char *root, const char *only, const sw_limits *limits,
+                             swi_detected *out, sw_error *err)
+{
+    swi_detected d = {.root = root};
+    sw_status st = swi_store_open_posix(root, &d.store, err);
+    if (st == SW_OK)
+        st = swi_listing_make(d.store, only, limits, &d.listing, err);
+    if (st != SW_OK) {
+        swi_detected_free(&d);
+        return st;
+    }
+    *out = d;
+    return SW_OK;
+}
+
+/* Claims of one level: how many at the best degree, and the first such framework. */
+typedef struct claims {
+    swi_claim best;
+    const swi_framework *first, *second;
+} claims;
+
+static claims ask(const swi_listing *listing, const swi_framework *only)
+{
+    claims c = {0};
+    for (size_t i = 0; i < swi_framework_count(); i++) {
+        const swi_framework *f = swi_framework_at(i);
+        if (f->open == NULL || f->claim == NULL || (only != NULL && f != only))
+            continue;
+        swi_claim claim = f->claim(listing);
+        if (claim == SWI_CLAIM_NONE || claim < c.best)
+            continue;
+        if (claim > c.best)
+            c = (claims){.best = claim, .first = f};
+        else
+            c.second = f;
+    }
+    return c;
+}
+
+static sw_status two_claims(const char *root, const claims *c, sw_error *err)
+{
+    swi_quoted q;
+    return swi_fail(
+        err, SW_ERR_CONFLICT,
+        "%s: holds both a %s and a %s checkpoint; say which with --from %s or --from %s",
+        swi_quote_str(&q, root), c->first->name, c->second->name, c->first->name, c->second->name);
+}
+
+static bool stands_back(const char *folder)
+{
+    return strncmp(folder, "optim", 5) == 0;
+}
+
+/* The children of a folder that are whole checkpoints. */
+typedef struct children {
+    swi_detected chosen;
+    size_t count;      /* that do not stand back */
+    size_t back_count; /* that do */
+    swi_buf names;
+} children;
+
+static sw_status keep_child(children *c, swi_detected *d, const char *name, sw_error *err)
+{
+    bool back = stands_back(name);
+    size_t *count = back ? &c->back_count : &c->count;
+    if (!back) {
+        swi_quoted q;
+        if (c->count < LISTED_MAX) {
+            sw_status st = swi_buf_printf(&c->names, err, "%s%s", c->count ? ", " : "",
+                                          swi_quote_str(&q, name));
+            if (st != SW_OK)
+                return st;
+        }
+    }
+    /* the first that does not stand back; a lone one that does is still better than none */
+    bool take = back ? c->count + c->back_count == 0 : c->count == 0;
+    *count += 1;
+    if (take) {
+        swi_detected_free(&c->chosen);
+        c->chosen = *d;
+        *d = (swi_detected){0};
+    }
+    return SW_OK;
+}
+
+static sw_status try_child(children *c, const swi_detected *here, const char *name,
+                           const swi_framework *only, const sw_limits *limits, sw_error *err)
+{
+    char *path = NULL;
+    swi_detected d = {0};
+    sw_status st = join(here->root, name, &path, err);
+    if (st != SW_OK)
+        return st;
+    sw_error ignored = {0};
+    st = open_folder(path, NULL, limits, &d, &ignored);
+    if (st == SW_ERR_NOMEM)
+        return swi_fail_nomem(err);
+    if (st != SW_OK)
+        return SW_OK; /* a folder that cannot be looked into is no candidate */
+    claims k = ask(d.listing, only);
+    if (k.best == SWI_CLAIM_WHOLE && k.second != NULL)
+        st = two_claims(d.root, &k, err);
+    else if (k.best == SWI_CLAIM_WHOLE) {
+        d.framework = k.first;
+        st = keep_child(c, &d, name, err);
+    }
+    swi_detected_free(&d);
+    return st;
+}
+
+static sw_status find_children(const swi_detected *here, const swi_framework *only,
+                               const sw_limits *limits, children *c, sw_error *err)
+{
+    size_t tried = 0;
+    for (size_t i = 0; i < swi_listing_count(here->listing) && tried < 4096; i++) {
+        const swi_listing_entry *e = swi_listing_at(here->listing, i);
+        if (e->kind != SWI_ENTRY_DIR || e->is_link)
+            continue;
+        tried++;
+        sw_status st = try_child(c, here, e->name, only, limits, err);
+        if (st != SW_OK)
+            return st;
+    }
+    return SW_OK;
+}
+
+static sw_status say_other(sw_report *report, const char *asked, const swi_detected *d,
+                           sw_error *err)
+{
+    swi_quoted a, b;
+    swi_finding_in in = {.severity = SW_NOTE, .code = "other-folder"};
+    return swi_report_add(report, &in, err, "%s is not itself a checkpoint; using %s (%s)",
+                          swi_quote_str(&a, asked), swi_quote_str(&b, d->root), d->framework->name);
+}
+
+static sw_status nothing_found(const char *path, sw_error *err)
+{
+    swi_quoted q;
+    return swi_fail(err, SW_ERR_FORMAT,
+                    "%s: no checkpoint of a known kind here, nor one level below; known are a DCP "
+                    "folder (.metadata and *.distcp) and Hugging Face safetensors",
+                    swi_quote_str(&q, path));
+}
+
+/* Decides among here, its children and remains; takes over *here. */
+static sw_status choose(const char *path, swi_detected *here, const swi_framework *only,
+                        const sw_limits *limits, sw_report *report, swi_detected *out,
+                        sw_error *err)
+{
+    children c = {0};
+    claims k = ask(here->listing, only);
+    sw_status st = SW_OK;
+    if (k.best == SWI_CLAIM_WHOLE && k.second != NULL) {
+        st = two_claims(here->root, &k, err);
+        goto done;
+    }
+    if (k.best != SWI_CLAIM_WHOLE) {
+        st = find_children(here, only, limits, &c, err);
+        if (st != SW_OK)
+            goto done;
+        if (c.count > 1 || (c.count == 0 && c.back_count > 1)) {
+            swi_quoted q;
+            st = swi_fail(err, SW_ERR_CONFLICT,
+                          "%s: holds several checkpoints (%.*s%s); name one of them",
+                          swi_quote_str(&q, path), (int)c.names.size,
+                          c.names.data ? (const char *)c.names.data : "",
+                          c.count > LISTED_MAX ? ", ..." : "");
+            goto done;
+        }
+        if (c.chosen.framework != NULL) {
+            st = say_other(report, path, &c.chosen, err);
+            if (st == SW_OK) {
+                *out = c.chosen;
+                c.chosen = (swi_detected){0};
+            }
+            goto done;
+        }
+    }
+    here->framework = k.first != NULL ? k.first : only;
+    if (here->framework == NULL) {
+        st = nothing_found(path, err);
+        goto done;
+    }
+    *out = *here;
+    *here = (swi_detected){0};
+done:
+    swi_buf_free(&c.names);
+    swi_detected_free(&c.chosen);
+    return st;
+}
+
+/* `path` is a file: a checkpoint by itself, or a file of one. */
+static sw_status detect_file(const char *path, const swi_framework *only, const sw_limits *limits,
+                             sw_report *report, swi_detected *out, sw_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    char *dir = NULL;
+    swi_detected d = {0};
+    sw_status st = join(slash ? path : "./", "", &dir, err);
+    if (st != SW_OK)
+        return st;
+    if (slash != NULL)
+        dir[slash - path + 1] = '\0';
+    char *dir_again = NULL;
+    st = join(dir, "", &dir_again, err);
+    if (st == SW_OK)
+        st = open_folder(dir, name, limits, &d, err);
+    else
+        free(dir);
+    if (st != SW_OK) {
+        free(dir_again);
+        return st;
+    }
+    claims k = ask(d.listing, only);
+    if (k.best == SWI_CLAIM_WHOLE && k.second == NULL) {
+        d.framework = k.first;
+        *out = d;
+        free(dir_again);
+        return SW_OK;
+    }
+    swi_detected_free(&d);
+    st = open_folder(dir_again, NULL, limits, &d, err);
+    if (st != SW_OK)
+        return st;
+    k = ask(d.listing, only);
+    if (k.second != NULL)
+        st = two_claims(d.root, &k, err);
+    else if (k.best == SWI_CLAIM_NONE)
+        st = nothing_found(path, err);
+    else {
+        d.framework = k.first;
+        st = say_other(report, path, &d, err);
+    }
+    if (st == SW_OK) {
+        *out = d;
+        d = (swi_detected){0};
+    }
+    swi_detected_free(&d);
+    return st;
+}
+
+sw_status swi_detect(const char *path, const char *from, const sw_limits *limits, sw_report *report,
+                     swi_detected *out, sw_error *err)
+{
+    const swi_framework *only = NULL;
+    swi_quoted q;
+    if (from != NULL) {
+        only = swi_framework_find(from, strlen(from));
+        if (only == NULL || only->open == NULL)
+            return swi_fail(err, SW_ERR_ARG, "--from %s: no framework of that name is read",
+                            swi_quote_str(&q, from));
+    }
+    char *root = NULL;
+    swi_detected here = {0};
+    sw_status st = join(path, "", &root, err);
+    if (st != SW_OK)
+        return st;
+    sw_error found = {0};
+    st = open_folder(root, NULL, limits, &here, &found);
+    if (st == SW_ERR_IO && found.sys_errno == ENOTDIR)
+        return detect_file(path, only, limits, report, out, err);
+    if (st != SW_OK) {
+        if (err != NULL)
+            *err = found;
+        return st;
+    }
+    st = choose(path, &here, only, limits, report, out, err);
+    swi_detected_free(&here);
+    return st;
+}

@@ -1,0 +1,24 @@
+/* Which framework's checkpoint lies at a path, and in which folder of its neighbourhood. */
+#ifndef SW_CONVERT_DETECT_H
+#define SW_CONVERT_DETECT_H
+
+#include "framework.h"
+
+typedef struct swi_detected {
+    const swi_framework *framework;
+    swi_store *store;     /* owned by the caller */
+    swi_listing *listing; /* owned by the caller */
+    char *root;           /* owned by the caller: the folder that was chosen */
+} swi_detected;
+
+/*
+ * By content. WHOLE claims in the folder itself win, then those of a child (one level too high;
+ * optimizer folders beside a model folder stand back), then PART claims in the folder. A file of a
+ * checkpoint stands for its folder, unless it is a checkpoint by itself. Another folder than asked
+ * for is said as finding "other-folder". Two claims, or two children: SW_ERR_CONFLICT names them.
+ */
+SW_MUST_USE sw_status swi_detect(const char *path, const char *from, const sw_limits *limits,
+                                 sw_report *report, swi_detected *out, sw_error *err);
+void swi_detected_free(swi_detected *d);
+
+#endif

@@ -1,0 +1,10 @@
+/* The tables that registry.c lists, one a framework. */
+#ifndef SW_CONVERT_FRAMEWORKS_H
+#define SW_CONVERT_FRAMEWORKS_H
+
+#include "framework.h"
+
+extern const swi_framework swi_framework_dcp;
+extern const swi_framework swi_framework_hf;
+
+#endif

@@ -1,0 +1,242 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "detect.h"
+#include "load.h"
+
+typedef struct fact {
+    const char *key, *value;
+} fact;
+
+typedef struct section {
+    const char *section, *name; /* NULL: at the top, under the tensor's own name */
+} section;
+
+struct sw_checkpoint {
+    swi_detected at;
+    swi_filecache *cache;
+    sw_catalog *catalog;
+    swi_arena arena;
+    section *sections;
+    size_t section_capacity;
+    fact *facts;
+    size_t fact_count, fact_capacity;
+    sw_limits limits;
+};
+
+sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text, const char *name,
+                              sw_error *err)
+{
+    sw_checkpoint *c = o->checkpoint;
+    sw_status st = swi_grow_array((void **)&c->sections, &c->section_capacity, (size_t)tensor + 1,
+                                  sizeof *c->sections, err);
+    if (st != SW_OK)
+        return st;
+    section *s = &c->sections[tensor];
+    /* neighbours mostly share their section: keep one copy */
+    if (tensor > 0 && s[-1].section != NULL && strcmp(s[-1].section, text) == 0)
+        s->section = s[-1].section;
+    else
+        st = swi_arena_text(&c->arena, text, strlen(text), &s->section, err);
+    if (st == SW_OK)
+        st = swi_arena_text(&c->arena, name, strlen(name), &s->name, err);
+    return st;
+}
+
+sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err, const char *fmt, ...)
+{
+    sw_checkpoint *c = o->checkpoint;
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (n < 0)
+        return swi_fail(err, SW_ERR_ARG, "fact %s cannot be formatted", key);
+    swi_quoted q;
+    const char *shown = swi_quote_str(&q, text);
+    sw_status st = swi_grow_array((void **)&c->facts, &c->fact_capacity, c->fact_count + 1,
+                                  sizeof *c->facts, err);
+    if (st != SW_OK)
+        return st;
+    fact *f = &c->facts[c->fact_count];
+    st = swi_arena_text(&c->arena, key, strlen(key), &f->key, err);
+    if (st == SW_OK)
+        st = swi_arena_text(&c->arena, shown, strlen(shown), &f->value, err);
+    if (st == SW_OK)
+        c->fact_count++;
+    return st;
+}
+
+/* The reader's work, then the catalog and the files behind it. */
+static sw_status read_catalog(sw_checkpoint *c, sw_report *report, sw_error *err)
+{
+    swi_builder *builder = NULL;
+    sw_status st = swi_builder_make(&c->limits, &builder, err);
+    if (st != SW_OK)
+        return st;
+    swi_opening o = {
+        .store = c->at.store,
+        .listing = c->at.listing,
+        .limits = c->limits,
+        .builder = builder,
+        .report = report,
+        .checkpoint = c,
+    };
+    st = c->at.framework->open(&o, err);
+    if (st != SW_OK) {
+        swi_builder_free(builder);
+        swi_quoted q;
+        swi_error_prefix(err, "%s: %s", c->at.framework->name, swi_quote_str(&q, c->at.root));
+        return st;
+    }
+    st = swi_builder_freeze(builder, report, &c->catalog, err);
+    if (st != SW_OK)
+        return st;
+    return swi_filecache_make(c->at.store, (uint32_t)sw_catalog_file_count(c->catalog),
+                              swi_catalog_path_of, c->catalog, &c->limits, &c->cache, err);
+}
+
+sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, sw_report *report,
+                              bool *recognised, sw_checkpoint **out, sw_error *err)
+{
+    sw_checkpoint *c = NULL;
+    *recognised = false;
+    sw_status st = swi_alloc_array(1, sizeof *c, (void **)&c, err);
+    if (st != SW_OK)
+        return st;
+    c->limits = sw_limits_resolve(options ? options->limits : NULL);
+    st = swi_detect(path, options ? options->from : NULL, &c->limits, report, &c->at, err);
+    *recognised = st == SW_OK;
+    if (st == SW_OK)
+        st = read_catalog(c, report, err);
+    if (st != SW_OK) {
+        sw_checkpoint_close(c);
+        return st;
+    }
+    *out = c;
+    return SW_OK;
+}
+
+sw_status sw_checkpoint_open(const char *path, const sw_open_options *options, sw_report *report,
+                             sw_checkpoint **out, sw_error *err)
+{
+    bool recognised;
+    if (path == NULL || out == NULL)
+        return swi_fail(err, SW_ERR_ARG, "sw_checkpoint_open: path and out are needed");
+    return swi_checkpoint_open(path, options, report, &recognised, out, err);
+}
+
+void sw_checkpoint_close(sw_checkpoint *checkpoint)
+{
+    if (checkpoint == NULL)
+        return;
+    swi_filecache_free(checkpoint->cache);
+    sw_catalog_free(checkpoint->catalog);
+    swi_detected_free(&checkpoint->at);
+    swi_arena_free(&checkpoint->arena);
+    free(checkpoint->sections);
+    free(checkpoint->facts);
+    free(checkpoint);
+}
+
+const sw_catalog *sw_checkpoint_catalog(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->catalog;
+}
+
+const char *sw_checkpoint_framework(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->at.framework->name;
+}
+
+const char *sw_checkpoint_title(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->at.framework->title;
+}
+
+const char *sw_checkpoint_root(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->at.root;
+}
+
+bool sw_checkpoint_fact(const sw_checkpoint *checkpoint, size_t i, const char **key,
+                        const char **value)
+{
+    if (i >= checkpoint->fact_count)
+        return false;
+    *key = checkpoint->facts[i].key;
+    *value = checkpoint->facts[i].value;
+    return true;
+}
+
+sw_status sw_checkpoint_value(const sw_checkpoint *checkpoint, size_t i, sw_value_graph **graph,
+                              sw_value *root, sw_error *err)
+{
+    sw_value_info info;
+    if (!sw_catalog_value_at(checkpoint->catalog, i, &info))
+        return swi_fail(err, SW_ERR_ARG, "value %zu is not in the catalog", i);
+    swi_blob blob;
+    swi_catalog_blob(checkpoint->catalog, swi_value_blob(checkpoint->catalog, i), &blob);
+    swi_quoted q;
+    if (blob.ops->load_value == NULL)
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "value \"%s\": a %s holds no value",
+                        swi_quote_str(&q, info.name), blob.ops->kind);
+    sw_status st =
+        blob.ops->load_value(&blob, swi_filecache_reader(checkpoint->cache), graph, root, err);
+    if (st != SW_OK)
+        swi_error_prefix(err, "value \"%s\"", swi_quote_str(&q, info.name));
+    return st;
+}
+
+sw_status sw_checkpoint_read(const sw_checkpoint *checkpoint, size_t tensor, uint64_t lo,
+                             uint64_t hi, void *out, sw_error *err)
+{
+    if (tensor >= sw_catalog_tensor_count(checkpoint->catalog))
+        return swi_fail(err, SW_ERR_ARG, "tensor %zu is not in the catalog", tensor);
+    swi_source source = swi_checkpoint_source(checkpoint);
+    return swi_load_interval(&source, (uint32_t)tensor, lo, hi, out, err);
+}
+
+void sw_checkpoint_split_name(const sw_checkpoint *checkpoint, size_t tensor,
+                              const char **section_name, const char **name)
+{
+    sw_tensor_info info;
+    *section_name = "";
+    *name = "";
+    if (!sw_catalog_tensor(checkpoint->catalog, tensor, &info))
+        return;
+    *name = info.name;
+    if (tensor < checkpoint->section_capacity && checkpoint->sections[tensor].name != NULL) {
+        *section_name = checkpoint->sections[tensor].section;
+        *name = checkpoint->sections[tensor].name;
+    }
+}
+
+swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint)
+{
+    return (swi_source){
+        .catalog = checkpoint->catalog,
+        .reader = swi_filecache_reader(checkpoint->cache),
+    };
+}
+
+void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scratch)
+{
+    swi_filecache_set_scratch(checkpoint->cache, scratch);
+}
+
+const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->at.store;
+}
+
+const swi_listing *swi_checkpoint_listing(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->at.listing;
+}

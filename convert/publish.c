@@ -1,0 +1,221 @@
+#include "publish.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "compare.h"
+#include "execute.h"
+#include "io/txn.h"
+
+#define COMPARE_BYTES ((size_t)1 << 20)
+
+typedef struct publishing {
+    const swi_publish_in *in;
+    const sw_catalog *catalog; /* of the destination */
+    swi_txn *txn;
+} publishing;
+
+/* ---- before anything is written ----------------------------------------------------------- */
+
+/* The real path of the nearest ancestor of `path` that exists; NULL when there is none. */
+static char *real_ancestor(const char *path)
+{
+    size_t n = strlen(path);
+    char *text = malloc(n + 2);
+    char *real = NULL;
+    if (text == NULL)
+        return NULL;
+    memcpy(text, path, n + 1);
+    for (;;) {
+        real = realpath(n > 0 ? text : ".", NULL);
+        if (real != NULL || n == 0)
+            break;
+        while (n > 0 && text[n - 1] == '/')
+            n--;
+        while (n > 0 && text[n - 1] != '/')
+            n--;
+        while (n > 1 && text[n - 1] == '/')
+            n--;
+        text[n] = '\0';
+    }
+    free(text);
+    return real;
+}
+
+static sw_status refuse_inside_source(const swi_publish_in *in, sw_error *err)
+{
+    sw_status st = SW_OK;
+    char *root = realpath(sw_checkpoint_root(in->source), NULL);
+    char *dest = real_ancestor(in->dest);
+    if (root == NULL || dest == NULL) {
+        st = errno == ENOMEM ? swi_fail_nomem(err) : SW_OK; /* begin will say what is wrong */
+    } else {
+        size_t n = strlen(root);
+        if (strncmp(dest, root, n) == 0 && (dest[n] == '/' || dest[n] == '\0')) {
+            swi_quoted q;
+            st = swi_fail(err, SW_ERR_ARG,
+                          "the destination %s lies in the source folder, which is never written",
+                          swi_quote_str(&q, in->dest));
+        }
+    }
+    free(root);
+    free(dest);
+    return st;
+}
+
+static sw_status check_space(const publishing *p, sw_error *err)
+{
+    uint64_t need = 0;
+    for (uint32_t i = 0; i < sw_catalog_file_count(p->catalog); i++) {
+        uint64_t bytes = swi_catalog_file_bytes(p->catalog, i);
+        if (!swi_txn_has(p->txn, swi_catalog_path(p->catalog, i), bytes))
+            need += bytes;
+    }
+    uint64_t have = swi_store_free_bytes(swi_txn_store(p->txn));
+    if (have >= need)
+        return SW_OK;
+    return swi_fail_errno(err, ENOSPC, "%s: %" PRIu64 " bytes are needed and %" PRIu64 " are free",
+                          swi_txn_partial(p->txn), need, have);
+}
+
+/* ---- the executor's files ------------------------------------------------------------------ */
+
+static bool skip_file(const void *ctx, uint32_t file)
+{
+    const publishing *p = ctx;
+    return swi_txn_has(p->txn, swi_catalog_path(p->catalog, file),
+                       swi_catalog_file_bytes(p->catalog, file));
+}
+
+static sw_status open_file(void *ctx, uint32_t file, swi_file **out, sw_error *err)
+{
+    publishing *p = ctx;
+    const char *path = swi_catalog_path(p->catalog, file);
+    swi_store *store = swi_txn_store(p->txn);
+    sw_error ignored = {0};
+    swi_file *f = NULL;
+    /* a killed run may have left a part of it */
+    sw_status st = swi_store_remove(store, path, &ignored);
+    if (st != SW_OK && st != SW_ERR_NOTFOUND) {
+        if (err != NULL)
+            *err = ignored;
+        return st;
+    }
+    st = swi_store_create(store, path, &f, err);
+    if (st != SW_OK)
+        return st;
+    st = swi_file_reserve(f, swi_catalog_file_bytes(p->catalog, file), err);
+    if (st != SW_OK) {
+        swi_file_close(f);
+        return swi_error_prefix(err, "%s", path);
+    }
+    *out = f;
+    return SW_OK;
+}
+
+static sw_status finish_file(void *ctx, uint32_t file, swi_file *written, sw_error *err)
+{
+    publishing *p = ctx;
+    return swi_txn_finish_file(p->txn, swi_catalog_path(p->catalog, file), written, err);
+}
+
+/* ---- the read-back ------------------------------------------------------------------------- */
+
+static sw_status differs(const swi_publish_in *in, uint32_t tensor, uint64_t first, sw_error *err)
+{
+    sw_tensor_info info;
+    swi_quoted q;
+    sw_catalog_tensor(swi_layout_catalog(in->layout), tensor, &info);
+    return swi_fail(err, SW_ERR_CORRUPT,
+                    "read back, tensor \"%s\" differs from the source at element %" PRIu64
+                    "; nothing was published",
+                    swi_quote_str(&q, info.name), first);
+}
+
+static sw_status compare_all(const publishing *p, const sw_checkpoint *result, uint8_t *buffer,
+                             uint64_t *verified, sw_error *err)
+{
+    swi_source a = swi_checkpoint_source(p->in->source);
+    swi_source b = swi_checkpoint_source(result);
+    for (uint32_t i = 0; i < sw_catalog_tensor_count(p->catalog); i++) {
+        sw_tensor_info info;
+        bool equal;
+        uint64_t first;
+        sw_catalog_tensor(p->catalog, i, &info);
+        int64_t there = sw_catalog_find(b.catalog, info.name);
+        if (there < 0)
+            return differs(p->in, i, 0, err);
+        sw_status st = swi_compare(&a, swi_layout_source(p->in->layout, i), &b, (uint32_t)there,
+                                   buffer, COMPARE_BYTES, &equal, &first, err);
+        if (st == SW_OK && !equal)
+            st = differs(p->in, i, first, err);
+        if (st != SW_OK)
+            return st;
+        *verified += 1;
+    }
+    return SW_OK;
+}
+
+static sw_status read_back(const publishing *p, uint64_t *verified, sw_error *err)
+{
+    sw_checkpoint *result = NULL;
+    void *buffer = NULL;
+    sw_status st = swi_alloc_array(COMPARE_BYTES, 1, &buffer, err);
+    if (st == SW_OK)
+        st = sw_checkpoint_open(swi_txn_partial(p->txn), NULL, NULL, &result, err);
+    if (st == SW_OK)
+        st = compare_all(p, result, buffer, verified, err);
+    sw_checkpoint_close(result);
+    free(buffer);
+    return st;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static sw_status move_all(publishing *p, sw_convert_summary *sum, sw_error *err)
+{
+    swi_file *scratch = NULL;
+    swi_source source = swi_checkpoint_source(p->in->source);
+    swi_sink sink = {.ctx = p, .open = open_file, .finish = finish_file, .skip = skip_file};
+    sw_status st = check_space(p, err);
+    if (st == SW_OK)
+        st = swi_txn_scratch(p->txn, &scratch, err);
+    if (st != SW_OK)
+        return st;
+    swi_checkpoint_set_scratch(p->in->source, scratch);
+    st = swi_execute(&source, p->in->layout, &sink, &p->in->options->work, p->in->report,
+                     &sum->tally, err);
+    if (st == SW_OK && p->in->options->verify)
+        st = read_back(p, &sum->verified_tensors, err);
+    swi_checkpoint_set_scratch(p->in->source, NULL);
+    swi_file_close(scratch);
+    return st;
+}
+
+/* Whether what was finished may serve the next run: not when the source proved wrong. */
+static bool worth_keeping(sw_status st)
+{
+    return st == SW_ERR_CANCELED || st == SW_ERR_IO || st == SW_ERR_NOMEM;
+}
+
+sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_error *err)
+{
+    publishing p = {.in = in, .catalog = swi_layout_catalog(in->layout)};
+    swi_txn_options options = {.id = in->id, .overwrite = in->options->overwrite};
+    sw_status st = refuse_inside_source(in, err);
+    if (st == SW_OK)
+        st = swi_txn_begin(in->dest, &options, &p.txn, err);
+    if (st != SW_OK)
+        return st;
+    sum->resumed_files = swi_txn_resumed(p.txn);
+    st = move_all(&p, sum, err);
+    if (st == SW_OK)
+        st = swi_txn_commit(p.txn, err);
+    swi_txn_end(p.txn, worth_keeping(st));
+    return st;
+}

@@ -1,0 +1,22 @@
+/* Moving a proven layout to its place: the transaction, the executor, the read-back. */
+#ifndef SW_CONVERT_PUBLISH_H
+#define SW_CONVERT_PUBLISH_H
+
+#include "framework.h"
+
+typedef struct swi_publish_in {
+    const sw_checkpoint *source;
+    const swi_layout *layout;
+    const char *dest;
+    const char *id; /* of the partial folder */
+    const sw_convert_options *options;
+    sw_report *report;
+} swi_publish_in;
+
+/*
+ * Refuses a destination inside the source folder (SW_ERR_ARG) and one for which there is no space
+ * (SW_ERR_IO, ENOSPC), before anything is written. Fills resumed_files, verified_tensors, tally.
+ */
+SW_MUST_USE sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_error *err);
+
+#endif

@@ -1,0 +1,47 @@
+#include <string.h>
+
+#include "framework.h"
+#include "frameworks.h"
+
+static const swi_framework *const frameworks[] = {
+    &swi_framework_dcp,
+    &swi_framework_hf,
+};
+
+size_t swi_framework_count(void)
+{
+    return sizeof frameworks / sizeof frameworks[0];
+}
+
+const swi_framework *swi_framework_at(size_t i)
+{
+    return i < swi_framework_count() ? frameworks[i] : NULL;
+}
+
+const swi_framework *swi_framework_find(const char *name, size_t size)
+{
+    for (size_t i = 0; i < swi_framework_count(); i++) {
+        if (strlen(frameworks[i]->name) == size && memcmp(frameworks[i]->name, name, size) == 0)
+            return frameworks[i];
+    }
+    return NULL;
+}
+
+size_t sw_framework_count(void)
+{
+    return swi_framework_count();
+}
+
+bool sw_framework_at(size_t i, sw_framework_info *out)
+{
+    const swi_framework *f = swi_framework_at(i);
+    if (f == NULL)
+        return false;
+    *out = (sw_framework_info){
+        .name = f->name,
+        .title = f->title,
+        .reads = f->open != NULL,
+        .writes = f->layout != NULL,
+    };
+    return true;
+}
