@@ -190,6 +190,8 @@ static int fill_iov(struct iovec iov[SLICES_AT_ONCE], const swi_slice *slices, s
     size_t room = BYTES_AT_ONCE;
     for (size_t i = first; i < count && n < SLICES_AT_ONCE && room > 0; i++) {
         size_t size = slices[i].size - used;
+        if (size == 0)
+            continue; /* its data may be NULL; the first slice always has some left */
         if (size > room)
             size = room;
         iov[n].iov_base = (uint8_t *)(uintptr_t)slices[i].data + used;

@@ -1,0 +1,210 @@
+/* What only a file system can do to us: links, FIFOs, folders in the way, files cut while open. */
+#include "harness/harness.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "io/store.h"
+
+static swi_store *open_store(const char *root)
+{
+    sw_error err = {0};
+    swi_store *store = NULL;
+    assert_ok(swi_store_open_posix(root, &store, &err), &err);
+    return store;
+}
+
+/* DIR/ck is the checkpoint, DIR/outside holds what it must not reach. */
+static swi_store *make_trap(const char *dir)
+{
+    harness_write_text(harness_path(dir, "outside/secret"), "secret");
+    harness_write_text(harness_path(dir, "ck/real/file"), "inside");
+    assert_int_equal(symlink("../outside", harness_path(dir, "ck/dirlink")), 0);
+    assert_int_equal(symlink("real", harness_path(dir, "ck/inner")), 0);
+    assert_int_equal(symlink("../outside/secret", harness_path(dir, "ck/filelink")), 0);
+    assert_int_equal(symlink("nowhere", harness_path(dir, "ck/dangling")), 0);
+    assert_int_equal(symlink("loop", harness_path(dir, "ck/loop")), 0);
+    assert_int_equal(mkfifo(harness_path(dir, "ck/fifo"), 0600), 0);
+    return open_store(harness_path(dir, "ck"));
+}
+
+static void test_links_in_the_middle(void **state)
+{
+    sw_error err = {0};
+    swi_file *file = NULL;
+    swi_entry entry;
+    swi_store *store = make_trap(*state);
+    static const char *const paths[] = {"dirlink/secret", "inner/file", "dirlink/new"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(swi_store_open_read(store, paths[i], &file, &err), SW_ERR_UNSAFE);
+        assert_error(&err, SW_ERR_UNSAFE, "leads through a symbolic link");
+        assert_contains(err.text, paths[i]);
+        assert_int_equal(swi_store_create(store, paths[i], &file, &err), SW_ERR_UNSAFE);
+        assert_int_equal(swi_store_open_write(store, paths[i], &file, &err), SW_ERR_UNSAFE);
+        assert_int_equal(swi_store_remove(store, paths[i], &err), SW_ERR_UNSAFE);
+        assert_int_equal(swi_store_stat(store, paths[i], &entry, &err), SW_ERR_UNSAFE);
+    }
+    assert_int_equal(swi_store_list(store, "dirlink", 9, NULL, NULL, &err), SW_ERR_UNSAFE);
+    assert_int_equal(swi_store_sync_dir(store, "dirlink", &err), SW_ERR_UNSAFE);
+    assert_true(harness_exists(harness_path(*state, "outside/secret")));
+    assert_false(harness_exists(harness_path(*state, "outside/new")));
+    swi_store_close(store);
+}
+
+static void test_links_at_the_end(void **state)
+{
+    sw_error err = {0};
+    swi_file *file = NULL;
+    swi_entry entry;
+    char got[6];
+    swi_store *store = make_trap(*state);
+    assert_ok(swi_store_stat(store, "filelink", &entry, &err), &err);
+    assert_true(entry.is_link);
+    assert_int_equal(entry.kind, SWI_ENTRY_FILE);
+    assert_int_equal(entry.bytes, 6);
+    assert_ok(swi_store_open_read(store, "filelink", &file, &err), &err);
+    assert_ok(swi_file_read(file, 0, got, 6, &err), &err);
+    assert_memory_equal(got, "secret", 6);
+    swi_file_close(file);
+    assert_int_equal(swi_store_open_write(store, "filelink", &file, &err), SW_ERR_UNSAFE);
+    assert_error(&err, SW_ERR_UNSAFE, "is a symbolic link, which is not written through");
+    assert_int_equal(swi_store_create(store, "filelink", &file, &err), SW_ERR_EXISTS);
+    assert_int_equal(swi_store_create(store, "dangling", &file, &err), SW_ERR_EXISTS);
+    assert_int_equal(swi_store_open_read(store, "dangling", &file, &err), SW_ERR_NOTFOUND);
+    assert_error(&err, SW_ERR_NOTFOUND, "ck/dangling: symbolic link that leads nowhere: No such");
+    assert_int_equal(swi_store_open_read(store, "loop", &file, &err), SW_ERR_IO);
+    assert_error(&err, SW_ERR_IO, "symbolic link that leads nowhere: Too many levels");
+    assert_int_equal(swi_store_open_read(store, "inner", &file, &err), SW_ERR_FORMAT);
+    assert_int_equal(swi_store_open_read(store, "fifo", &file, &err), SW_ERR_FORMAT);
+    assert_error(&err, SW_ERR_FORMAT, "ck/fifo: is not a regular file, expected a file");
+    assert_int_equal(swi_store_open_write(store, "fifo", &file, &err), SW_ERR_FORMAT);
+    assert_ok(swi_store_remove(store, "filelink", &err), &err);
+    assert_true(harness_exists(harness_path(*state, "outside/secret")));
+    swi_store_close(store);
+}
+
+static sw_status describe(void *ctx, const swi_entry *entry, sw_error *err)
+{
+    return swi_buf_printf(ctx, err, "%s:%c%s:%d ", entry->path, "fdo"[entry->kind],
+                          entry -> is_link ? "l" : "", (int)entry->bytes);
+}
+
+static void test_list_says_what_links_are(void **state)
+{
+    sw_error err = {0};
+    swi_buf seen = {0};
+    swi_store *store = make_trap(*state);
+    assert_ok(swi_store_list(store, "", 9, describe, &seen, &err), &err);
+    assert_ok(swi_buf_u8(&seen, 0, &err), &err);
+    assert_string_equal((char *)seen.data, "dangling:ol:0 dirlink:dl:0 fifo:o:0 filelink:fl:6 "
+                                           "inner:dl:0 loop:ol:0 real:d:0 ");
+    swi_buf_free(&seen);
+    swi_store_close(store);
+}
+
+static void test_roots(void **state)
+{
+    sw_error err = {0};
+    swi_store *store = NULL;
+    swi_file *file = NULL;
+    harness_write_text(harness_path(*state, "sub/model.bin"), "x");
+    /* The folder of a single file. */
+    store = open_store(harness_path(*state, "sub/model.bin"));
+    assert_string_equal(swi_store_root(store), harness_path(*state, "sub"));
+    assert_ok(swi_store_open_read(store, "model.bin", &file, &err), &err);
+    swi_file_close(file);
+    swi_store_close(store);
+    store = open_store(harness_path(*state, "sub///"));
+    assert_string_equal(swi_store_root(store), harness_path(*state, "sub"));
+    swi_store_close(store);
+    /* A root may be reached through a link: the user named it. */
+    assert_int_equal(symlink("sub", harness_path(*state, "link")), 0);
+    store = open_store(harness_path(*state, "link"));
+    swi_store_close(store);
+    harness_write_text("here.bin", "x");
+    store = open_store("here.bin");
+    assert_string_equal(swi_store_root(store), ".");
+    assert_int_equal(swi_store_open_read(store, "no", &file, &err), SW_ERR_NOTFOUND);
+    assert_string_equal(err.text, "no: cannot open: No such file or directory");
+    swi_store_close(store);
+    store = open_store("/");
+    assert_int_equal(swi_store_open_read(store, "no-such", &file, &err), SW_ERR_NOTFOUND);
+    assert_string_equal(err.text, "/no-such: cannot open: No such file or directory");
+    swi_store_close(store);
+    assert_int_equal(swi_store_open_posix("", &store, &err), SW_ERR_ARG);
+    assert_int_equal(swi_store_open_posix("nope/x", &store, &err), SW_ERR_NOTFOUND);
+    assert_error(&err, SW_ERR_NOTFOUND, "nope/x: cannot open: No such file or directory");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(swi_store_open_posix("pipe", &store, &err), SW_ERR_FORMAT);
+    assert_error(&err, SW_ERR_FORMAT, "pipe: is neither a directory nor a regular file");
+}
+
+static void test_file_cut_while_open(void **state)
+{
+    sw_error err = {0};
+    swi_file *file = NULL;
+    char got[100];
+    harness_write_text(harness_path(*state, "f"), "0123456789");
+    swi_store *store = open_store(*state);
+    assert_ok(swi_store_open_read(store, "f", &file, &err), &err);
+    harness_truncate(harness_path(*state, "f"), 4);
+    assert_int_equal(swi_file_read(file, 0, got, 10, &err), SW_ERR_CORRUPT);
+    assert_error(&err, SW_ERR_CORRUPT,
+                 "/f: needs 10 bytes at offset 0, but the file holds 4 bytes");
+    swi_file_close(file);
+    swi_store_close(store);
+}
+
+/* A full disk is noticed at the reservation, and the limit of the process as what it is. */
+static void test_reserve_that_cannot_be(void **state)
+{
+    sw_error err = {0};
+    swi_file *file = NULL;
+    swi_store *store = open_store(*state);
+    assert_ok(swi_store_create(store, "big", &file, &err), &err);
+    assert_int_equal(swi_file_reserve(file, INT64_MAX, &err), SW_ERR_IO);
+    assert_contains(err.text, "/big: cannot ");
+    assert_int_not_equal(err.sys_errno, 0);
+    swi_file_close(file);
+    swi_store_close(store);
+}
+
+static void test_long_names(void **state)
+{
+    sw_error err = {0};
+    swi_file *file = NULL;
+    swi_store *store = open_store(*state);
+    char path[600];
+    memset(path, 'n', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    assert_int_equal(swi_store_create(store, path, &file, &err), SW_ERR_IO);
+    assert_error(&err, SW_ERR_IO, "File name too long");
+    memcpy(path + 300, "/x", 3);
+    assert_int_equal(swi_store_open_read(store, path, &file, &err), SW_ERR_IO);
+    assert_error(&err, SW_ERR_IO, "File name too long");
+    swi_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_links_in_the_middle, harness_dir_setup,
+                                        harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_links_at_the_end, harness_dir_setup,
+                                        harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_list_says_what_links_are, harness_dir_setup,
+                                        harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_roots, harness_dir_setup, harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_file_cut_while_open, harness_dir_setup,
+                                        harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_reserve_that_cannot_be, harness_dir_setup,
+                                        harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_long_names, harness_dir_setup, harness_dir_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
