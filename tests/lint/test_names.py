@@ -6,7 +6,7 @@ import _lint
 
 MODELS = re.compile(
     r"[qkvo]_proj|(?:gate|up|down|gate_up|qkv)_proj|linear_(?:qkv|fc1|fc2|proj)|query_key_value|lm_head"
-    r"|embed_tokens|word_embeddings|rotary_emb|input_layernorm"
+    r"|embed_tokens|(?<!tie_)word_embeddings|rotary_emb|input_layernorm"
     r"|(?<![a-z])(?:llama|qwen|mistral|mixtral|gemma|gpt_?neox|gpt2|gptj|falcon|deepseek|olmo|bert|phi3?"
     r"|starcoder|baichuan|chatglm)(?![a-z])", re.I)
 PATHS = re.compile(r"(?<![\w.$}~-])/(?:work|root|Users|home/[a-z_][\w-]*|opt/wheels)/")
