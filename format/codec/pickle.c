@@ -344,6 +344,14 @@ static sw_status op_frame(swi_pm *m)
     return SW_OK;
 }
 
+/* Hands the id to the caller's hook; without one it is a PERSISTENT node. */
+static sw_status make_persistent(swi_pm *m, sw_value id, sw_value *out)
+{
+    if (m->options->persistent != NULL)
+        return m->options->persistent(m->options->hook_ctx, m->g, id, out, m->err);
+    return swi_graph_persistent(m->g, id, out, m->err);
+}
+
 static sw_status op_persid(swi_pm *m)
 {
     const uint8_t *line;
@@ -357,7 +365,7 @@ static sw_status op_persid(swi_pm *m)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-18", "the id is not valid UTF-8");
     sw_status status = swi_graph_text(m->g, SW_VALUE_STR, line, size, &id, m->err);
     if (status == SW_OK)
-        status = swi_graph_persistent(m->g, id, &v, m->err);
+        status = make_persistent(m, id, &v);
     return status != SW_OK ? status : swi_pm_push(m, v);
 }
 
@@ -366,7 +374,7 @@ static sw_status op_binpersid(swi_pm *m)
     sw_value v;
     if (!swi_pm_has(m, 1))
         return swi_pm_underflow(m);
-    sw_status status = swi_graph_persistent(m->g, m->stack[m->top - 1], &v, m->err);
+    sw_status status = make_persistent(m, m->stack[m->top - 1], &v);
     if (status == SW_OK)
         m->stack[m->top - 1] = v;
     return status;

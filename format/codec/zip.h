@@ -39,6 +39,10 @@ uint64_t swi_zip_entry_end(const swi_zip *zip, const swi_zip_entry *entry);
  */
 SW_MUST_USE sw_status swi_zip_payload(const swi_zip *zip, const swi_reader *reader,
                                       const swi_zip_entry *entry, uint64_t *offset, sw_error *err);
+/* The CRC-32 of the stored bytes of an entry whose payload is at `payload`, read in pieces. */
+SW_MUST_USE sw_status swi_zip_crc(const swi_zip *zip, const swi_reader *reader,
+                                  const swi_zip_entry *entry, uint64_t payload, uint8_t *buffer,
+                                  size_t buffer_bytes, uint32_t *crc, sw_error *err);
 /*
  * Proves what lies between the payload (at `payload` in the file) and the next entry: the data
  * descriptor, which must agree with the directory, or nothing. *stray: bytes that belong to

@@ -150,6 +150,31 @@ sw_status swi_zip_check_descriptor(const swi_zip *zip, const swi_reader *reader,
     return st;
 }
 
+sw_status swi_zip_crc(const swi_zip *zip, const swi_reader *reader, const swi_zip_entry *entry,
+                      uint64_t payload, uint8_t *buffer, size_t buffer_bytes, uint32_t *crc,
+                      sw_error *err)
+{
+    uint32_t run = 0;
+    uint64_t left = entry->stored_bytes;
+    const uint8_t *cached =
+        left <= SIZE_MAX ? swi_zip_cached(zip, payload - zip->offset, (size_t)left) : NULL;
+    if (cached != NULL) {
+        *crc = swi_crc32(0, cached, (size_t)left);
+        return SW_OK;
+    }
+    while (left > 0) {
+        size_t size = left < buffer_bytes ? (size_t)left : buffer_bytes;
+        sw_status st = reader->read(reader, zip->file, payload, buffer, size, err);
+        if (st != SW_OK)
+            return st;
+        run = swi_crc32(run, buffer, size);
+        payload += size;
+        left -= size;
+    }
+    *crc = run;
+    return SW_OK;
+}
+
 bool swi_zip_crc_agrees(const swi_zip_entry *entry, uint32_t real, bool *computed)
 {
     *computed = entry->crc32 != 0 || real == 0;
