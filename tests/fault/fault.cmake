@@ -17,7 +17,8 @@ foreach(library jansson zstd)
 endforeach()
 
 set(SW_WRAPPED
-    malloc calloc realloc reallocarray posix_memalign aligned_alloc strdup strndup pthread_create
+    malloc calloc realloc reallocarray posix_memalign aligned_alloc strdup strndup newlocale
+    pthread_create
     openat openat64 open open64 fopen fopen64 read write pread pread64 preadv preadv64
     pwrite pwrite64 pwritev pwritev64 fsync fdatasync ftruncate ftruncate64 fallocate fallocate64
     posix_fallocate posix_fallocate64 rename renameat renameat2 mkdir mkdirat unlink unlinkat rmdir

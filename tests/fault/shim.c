@@ -3,6 +3,7 @@
 #include "shim.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -154,6 +155,11 @@ FAULT_WRAP(char *, strdup, const char *text)
 FAULT_WRAP(char *, strndup, const char *text, size_t size)
 {
     return fault_alloc() ? NULL : __real_strndup(text, size);
+}
+
+FAULT_WRAP(locale_t, newlocale, int mask, const char *name, locale_t base)
+{
+    return fault_alloc() ? (locale_t)0 : __real_newlocale(mask, name, base);
 }
 
 /* The memory of a new thread. */
