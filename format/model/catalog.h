@@ -16,7 +16,10 @@ typedef struct swi_builder swi_builder;
 SW_MUST_USE sw_status swi_builder_make(const sw_limits *limits, swi_builder **out, sw_error *err);
 void swi_builder_free(swi_builder *builder);
 
-/* The same path twice gives the same id. */
+/*
+ * The same path twice gives the same id; SW_ERR_CONFLICT when the size differs. UINT64_MAX: the size
+ * is not known and blobs are not held against it.
+ */
 SW_MUST_USE sw_status swi_builder_file(swi_builder *builder, const char *path, uint64_t bytes,
                                        uint32_t *id, sw_error *err);
 SW_MUST_USE sw_status swi_builder_blob(swi_builder *builder, const swi_blob *blob, uint32_t *id,
@@ -56,9 +59,11 @@ SW_MUST_USE sw_status swi_builder_value(swi_builder *builder, const swi_value_in
                                         sw_error *err);
 
 /*
- * Ends the builder in any case. Findings, with the tensor's name: "overlap" (CONFLICT), "hole"
- * (INCOMPLETE, with the first missing element), "outside" (CORRUPT: a piece outside its tensor or
- * blob), "short-file" (CORRUPT: a blob outside its file, once a file). `report` may be NULL.
+ * Ends the builder in any case. Findings (specs/catalog.md), each with the tensor's name: "outside"
+ * (CORRUPT: pieces outside their tensor or blob, which are taken out), "overlap" (CONFLICT), "hole"
+ * (INCOMPLETE, with the first missing element), "unproven" (LIMIT: too irregular to prove), "alias"
+ * (CONFLICT), and "short-file" (CORRUPT: blobs outside their file, once a file). `report` may be
+ * NULL.
  */
 SW_MUST_USE sw_status swi_builder_freeze(swi_builder *builder, sw_report *report, sw_catalog **out,
                                          sw_error *err);

@@ -1,5 +1,5 @@
 /*
- * Three ways, the cheapest that fits (CAT-9 .. CAT-11):
+ * Three ways, the cheapest that fits (CAT-9):
  *   intervals  every piece is one run of the flat index space: one walk, whatever the views
  *   boxes      all pieces share a view: recursive sweep; volumes tell the coverage
  *   runs       anything else: each piece cut into its flat runs, within a budget

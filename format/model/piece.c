@@ -343,7 +343,8 @@ bool swi_piece_embed(const swi_piece *piece, uint32_t axis, int64_t size, int64_
 bool swi_piece_crop(const swi_piece *piece, uint32_t axis, int64_t lo, int64_t hi, swi_piece *out)
 {
     swi_piece p = *piece;
-    if (axis >= p.axes || lo < 0 || hi > p.view[axis] || swi_piece_is_empty(&p) || !clip(&p, axis, lo, hi))
+    if (axis >= p.axes || lo < 0 || hi > p.view[axis] || swi_piece_is_empty(&p) ||
+        !clip(&p, axis, lo, hi))
         return false;
     p.view[axis] = hi - lo;
     p.offset[axis] -= lo;

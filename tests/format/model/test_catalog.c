@@ -109,7 +109,6 @@ static sw_tensor_info info_of(const kit *k, uint32_t tensor)
 static void test_sound(void **state)
 {
     (void)state;
-    sw_error err = {0};
     kit k = start(1000);
     uint32_t w = add_tensor(&k, "layer.weight", 2, (int64_t[]){4, 4});
     uint32_t s = add_tensor(&k, "step", 0, NULL);
@@ -118,10 +117,6 @@ static void test_sound(void **state)
     add_box(&k, s, 0, NULL, NULL, NULL);
     add_box(&k, w, 2, (int64_t[]){4, 4}, (int64_t[]){0, 0}, (int64_t[]){2, 4});
     add_box(&k, w, 2, (int64_t[]){4, 4}, (int64_t[]){4, 0}, (int64_t[]){0, 4}); /* dropped */
-    uint32_t v = add_blob(&k, 10, 20);
-    assert_ok(swi_builder_value(k.b, &(swi_value_in){"rng", 3, 1, v}, &err), &err);
-    assert_ok(swi_builder_value(k.b, &(swi_value_in){"rng", 3, 0, v}, &err), &err);
-    assert_ok(swi_builder_value(k.b, &(swi_value_in){"rng", 3, -1, v}, &err), &err);
     finish(&k);
     assert_int_equal(sw_report_count(k.report), 0);
     assert_int_equal(sw_catalog_tensor_count(k.c), 3);
@@ -155,7 +150,20 @@ static void test_sound(void **state)
     assert_int_equal(info.elements, 0);
     assert_int_equal(info.piece_count, 0);
     assert_int_equal(swi_tensor_defect(k.c, e), SW_OK);
+    assert_false(sw_catalog_tensor(k.c, 3, &info));
+    end(&k);
+}
 
+static void test_values_files_blobs(void **state)
+{
+    (void)state;
+    sw_error err = {0};
+    kit k = start(1000);
+    uint32_t v = add_blob(&k, 10, 20);
+    assert_ok(swi_builder_value(k.b, &(swi_value_in){"rng", 3, 1, v}, &err), &err);
+    assert_ok(swi_builder_value(k.b, &(swi_value_in){"rng", 3, 0, v}, &err), &err);
+    assert_ok(swi_builder_value(k.b, &(swi_value_in){"rng", 3, -1, v}, &err), &err);
+    finish(&k);
     sw_value_info value;
     assert_int_equal(sw_catalog_value_count(k.c), 3);
     assert_true(sw_catalog_value_at(k.c, 0, &value));
@@ -179,7 +187,6 @@ static void test_sound(void **state)
     assert_int_equal(blob.aux, 5);
     assert_int_equal(blob.offset_bytes, 10);
     assert_int_equal(blob.bytes, 20);
-    assert_false(sw_catalog_tensor(k.c, 3, &info));
     end(&k);
 }
 
@@ -838,6 +845,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sound),
+        cmocka_unit_test(test_values_files_blobs),
         cmocka_unit_test(test_packing_is_lossless),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_limits),

@@ -428,89 +428,105 @@ static void test_first_end_interval_dense(void **state)
 }
 
 /* Chains as maps make them: each operation on what the one before left. */
+typedef struct chain {
+    swi_piece set[81];
+    size_t count;
+    uint32_t axes;
+    int64_t view[SW_MAX_AXES];
+    meaning want;
+} chain;
+
+static void chain_refine(chain *c, uint32_t axis)
+{
+    static swi_piece fresh[81];
+    size_t made = 0;
+    int64_t inner = pick(1, 4);
+    if (c->axes >= 6 || c->count * 3 > 81 || c->view[axis] % inner != 0)
+        return;
+    for (size_t k = 0; k < c->count; k++)
+        made += swi_piece_refine(&c->set[k], axis, inner, &fresh[made]);
+    memcpy(c->set, fresh, made * sizeof fresh[0]);
+    c->count = made;
+    memmove(&c->view[axis + 1], &c->view[axis], (c->axes - axis) * sizeof c->view[0]);
+    c->view[axis] /= inner;
+    c->view[axis + 1] = inner;
+    c->axes++; /* and the meaning stays */
+}
+
+static void chain_permute(chain *c, uint32_t by)
+{
+    static meaning next;
+    uint32_t order[SW_MAX_AXES];
+    int64_t moved[SW_MAX_AXES] = {0};
+    for (uint32_t k = 0; k < c->axes; k++) {
+        order[k] = (k + by) % c->axes;
+        moved[k] = c->view[order[k]];
+    }
+    for (size_t k = 0; k < c->count; k++)
+        swi_piece_permute(&c->set[k], order, &c->set[k]);
+    clear(&next, c->want.elements);
+    for (uint64_t f = 0; f < c->want.elements; f++) {
+        int64_t d[SW_MAX_AXES] = {0};
+        int64_t to[SW_MAX_AXES] = {0};
+        digits(f, c->view, c->axes, d);
+        for (uint32_t k = 0; k < c->axes; k++)
+            to[k] = d[order[k]];
+        next.byte[flat_of(to, moved, c->axes)] = c->want.byte[f];
+    }
+    memcpy(c->view, moved, sizeof moved);
+    c->want = next;
+}
+
+static void chain_embed(chain *c, uint32_t axis)
+{
+    static meaning next;
+    int64_t at = pick(0, 2);
+    int64_t grown[SW_MAX_AXES];
+    memcpy(grown, c->view, sizeof grown);
+    grown[axis] += at + pick(0, 2);
+    if (elements_of(grown, c->axes) > MAX_ELEMENTS)
+        return;
+    for (size_t k = 0; k < c->count; k++)
+        assert_true(swi_piece_embed(&c->set[k], axis, grown[axis], at, &c->set[k]));
+    clear(&next, elements_of(grown, c->axes));
+    for (uint64_t f = 0; f < c->want.elements; f++) {
+        int64_t d[SW_MAX_AXES] = {0};
+        digits(f, c->view, c->axes, d);
+        d[axis] += at;
+        next.byte[flat_of(d, grown, c->axes)] = c->want.byte[f];
+    }
+    memcpy(c->view, grown, sizeof grown);
+    c->want = next;
+}
+
 static void test_chains(void **state)
 {
     (void)state;
-    static meaning want, got;
+    static chain c;
+    static meaning got;
     for (int i = 0; i < CASES; i++) {
-        swi_piece set[81];
-        size_t count = 1;
-        set[0] = random_piece(3, false);
-        int64_t view[SW_MAX_AXES];
-        uint32_t axes = set[0].axes;
-        memcpy(view, set[0].view, sizeof view);
-        clear(&want, elements_of(view, axes));
-        add(&want, &set[0]);
-        for (int step = 0; step < 5 && axes > 0; step++) {
-            static meaning next;
-            uint32_t axis = (uint32_t)pick(0, axes - 1);
-            switch (pick(0, 3)) {
-            case 0: {
-                int64_t inner = pick(1, 4);
-                if (axes >= 6 || count * 3 > 81 || view[axis] % inner != 0)
-                    continue;
-                swi_piece fresh[81];
-                size_t made = 0;
-                for (size_t k = 0; k < count; k++)
-                    made += swi_piece_refine(&set[k], axis, inner, &fresh[made]);
-                memcpy(set, fresh, made * sizeof set[0]);
-                count = made;
-                memmove(&view[axis + 1], &view[axis], (axes - axis) * sizeof view[0]);
-                view[axis] /= inner;
-                view[axis + 1] = inner;
-                axes++;
-                continue; /* the meaning stays */
-            }
-            case 1: {
-                uint32_t order[SW_MAX_AXES];
-                int64_t moved[SW_MAX_AXES] = {0};
-                for (uint32_t k = 0; k < axes; k++) {
-                    order[k] = (k + axis) % axes;
-                    moved[k] = view[order[k]];
-                }
-                for (size_t k = 0; k < count; k++)
-                    swi_piece_permute(&set[k], order, &set[k]);
-                clear(&next, want.elements);
-                for (uint64_t f = 0; f < want.elements; f++) {
-                    int64_t d[SW_MAX_AXES] = {0};
-                    int64_t to[SW_MAX_AXES] = {0};
-                    digits(f, view, axes, d);
-                    for (uint32_t k = 0; k < axes; k++)
-                        to[k] = d[order[k]];
-                    next.byte[flat_of(to, moved, axes)] = want.byte[f];
-                }
-                memcpy(view, moved, sizeof view);
-                break;
-            }
-            default: {
-                int64_t at = pick(0, 2);
-                int64_t size = view[axis] + at + pick(0, 2);
-                int64_t grown[SW_MAX_AXES];
-                memcpy(grown, view, sizeof view);
-                grown[axis] = size;
-                if (elements_of(grown, axes) > MAX_ELEMENTS)
-                    continue;
-                for (size_t k = 0; k < count; k++)
-                    assert_true(swi_piece_embed(&set[k], axis, size, at, &set[k]));
-                clear(&next, elements_of(grown, axes));
-                for (uint64_t f = 0; f < want.elements; f++) {
-                    int64_t d[SW_MAX_AXES] = {0};
-                    digits(f, view, axes, d);
-                    d[axis] += at;
-                    next.byte[flat_of(d, grown, axes)] = want.byte[f];
-                }
-                memcpy(view, grown, sizeof view);
-                break;
-            }
-            }
-            want = next;
+        c.count = 1;
+        c.set[0] = random_piece(3, false);
+        c.axes = c.set[0].axes;
+        memcpy(c.view, c.set[0].view, sizeof c.view);
+        clear(&c.want, elements_of(c.view, c.axes));
+        add(&c.want, &c.set[0]);
+        for (int step = 0; step < 5 && c.axes > 0; step++) {
+            uint32_t axis = (uint32_t)pick(0, c.axes - 1);
+            int64_t what = pick(0, 3);
+            if (what == 0)
+                chain_refine(&c, axis);
+            else if (what == 1)
+                chain_permute(&c, axis);
+            else
+                chain_embed(&c, axis);
         }
-        clear(&got, want.elements);
-        for (size_t k = 0; k < count; k++) {
-            swi_piece_simplify(&set[k], 4);
-            add(&got, &set[k]);
+        clear(&got, c.want.elements);
+        for (size_t k = 0; k < c.count; k++) {
+            swi_piece_simplify(&c.set[k], 4);
+            add(&got, &c.set[k]);
         }
-        assert_same(&want, &got);
+        assert_same(&c.want, &got);
     }
 }
 
