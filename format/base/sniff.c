@@ -17,6 +17,10 @@ static const magic magics[] = {
     {"\x1f\x8b", 2, "a gzip file"},
     {"\x89HDF\r\n\x1a\n", 8, "an HDF5 file"},
     {"GGUF", 4, "a GGUF file"},
+    {"\x93NUMPY", 6, "a NumPy array"},
+    {"\xfd" "7zXZ", 5, "an xz file"},
+    {"/annex/objects/", 15, "a git-annex pointer (the data was not downloaded)"},
+    {"{\"", 2, "a JSON text"},
     {"\x7f" "ELF", 4, "a program"},
 };
 
