@@ -79,6 +79,15 @@ static sw_status drop_missing(swi_txn *txn, sw_error *err)
     return status;
 }
 
+/* Those that held unfinished files alone. The others are not empty, and stay since they are not. */
+static void remove_empty_dirs(swi_txn *txn, const swi_tree *tree)
+{
+    size_t removed = 0;
+    for (size_t i = tree->count; i > 1; i--)
+        removed += swi_store_remove(txn->store, tree->dirs[i - 1], NULL) == SW_OK;
+    (void)removed;
+}
+
 static sw_status take_up(swi_txn *txn, sw_error *err)
 {
     swi_tree tree = {0};
@@ -92,6 +101,8 @@ static sw_status take_up(swi_txn *txn, sw_error *err)
         status = swi_tree_visit(&tree, txn->store, keep_or_remove, txn, err);
     if (status == SW_OK)
         status = drop_missing(txn, err);
+    if (status == SW_OK)
+        remove_empty_dirs(txn, &tree);
     swi_tree_free(&tree);
     return status;
 }
