@@ -35,7 +35,7 @@ static const parameter parameters[] = {
 
 typedef struct item {
     char name[96];
-    char path_text[3][64];
+    char path_text[3][96];
     const char *path[3];
     size_t path_count;
     bool is_object;
@@ -120,15 +120,12 @@ static sw_status add_rows(demo *d, const parameter *p, const char *a, const char
 }
 
 /* The step counter: a scalar, the same on all ranks, written once. */
-static sw_status add_step(demo *d, const char *name, int rank, sw_error *err)
+static sw_status add_step(demo *d, const char *key, int rank, sw_error *err)
 {
     static const float step = 100.0F;
-    item *it = new_item(d, "optimizer", "state", NULL);
-    int n = snprintf(it->name, sizeof it->name, "optimizer.state.%s.step", name);
-    snprintf(it->path_text[1], sizeof it->path_text[1], "state.%s.step", name);
+    item *it = new_item(d, "optimizer", key, NULL);
     uint64_t start = d->files[rank].size;
-    sw_status st = n > 0 ? swi_torch_write_tensor(&d->files[rank], SW_F32, 0, NULL, &step, err)
-                         : swi_fail(err, SW_ERR_ARG, "name");
+    sw_status st = swi_torch_write_tensor(&d->files[rank], SW_F32, 0, NULL, &step, err);
     it->chunks[it->chunk_count++] =
         (swi_dcp_write_chunk){.offset = it->offset[0],
                               .length = it->length[0],
@@ -177,8 +174,9 @@ static sw_status fill(demo *d, sw_error *err)
         snprintf(key, sizeof key, "state.%s.exp_avg_sq", p->name);
         if (st == SW_OK)
             st = add_rows(d, p, "optimizer", key, NULL, i + 32, err);
+        snprintf(key, sizeof key, "state.%s.step", p->name);
         if (st == SW_OK)
-            st = add_step(d, p->name, (int)(i % RANKS), err);
+            st = add_step(d, key, (int)(i % RANKS), err);
     }
     return st;
 }

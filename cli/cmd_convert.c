@@ -1,0 +1,287 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const char convert_help[] =
+    "examples:\n"
+    "  shardwright convert run/step-1000 weights --to hf --assets base-model\n"
+    "  shardwright convert run/step-1000 weights --to hf:shard=2GB --dtype bf16 --verify\n"
+    "  shardwright convert run/step-1000 --to hf --dry-run\n"
+    "\n"
+    "usage: shardwright convert SOURCE DEST --to TARGET [options]\n"
+    "  --to hf[:shard=SIZE]   Hugging Face safetensors (shards of 5GB by default)\n"
+    "  --assets DIR           config.json, tokenizer and the like, copied beside the weights\n"
+    "  --dtype NAME           cast floating-point tensors: bf16, f16, f32, f64\n"
+    "  --only GLOB, --drop GLOB     tensors by name, in the source or in the module; repeatable\n"
+    "  --section NAME         the part of the saved state dict that is the model\n"
+    "  --strip-prefix P, --add-prefix P   on every name\n"
+    "  --keep-prefix          leave module., _orig_mod. and their kin in names\n"
+    "  --untie                write both of a tied pair, and say so in config.json\n"
+    "  --verify               read the result back and compare it before it is published\n"
+    "  --dry-run              plan and prove, move nothing (the same as: shardwright plan)\n"
+    "  --overwrite            replace DEST\n"
+    "  --drop-unsafe          convert although something beside the tensors is unsafe\n"
+    "  --drop-role optimizer  say that leaving the optimizer out is wanted\n"
+    "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
+    "\n"
+    "DEST appears whole or not at all. A run that was killed is taken up by the same command.\n"
+    "\n"
+    "exit codes: 0 done; 2 could not (corrupt, incomplete, contradictory, unknown, I/O);\n"
+    "3 something that the target could have held was not carried; 5 refused (unsafe, DEST exists,\n"
+    "over a limit); 128+N ended by signal N\n";
+
+typedef struct run {
+    common c;
+    const char *verb;
+    sw_convert_options options;
+    const char *dtype, *drop_role;
+    text_list only, drop;
+    sw_report *report;
+    sw_convert_summary sum;
+    sw_error err;
+    sw_status status;
+    json j;
+    bool listing; /* the plan is shown tensor by tensor */
+} run;
+
+static void on_plan(void *ctx, const sw_plan_tensor *t)
+{
+    run *r = ctx;
+    if (r->c.json) {
+        json *j = &r->j;
+        json_object(j, NULL);
+        json_text(j, "name", t->name);
+        json_text(j, "source", t->source);
+        json_text(j, "file", t->file);
+        json_text(j, "dtype", sw_dtype_name(t->to));
+        if (t->from != t->to)
+            json_text(j, "cast_from", sw_dtype_name(t->from));
+        json_shape(j, "shape", t->axes, t->shape);
+        json_number(j, "bytes", t->bytes);
+        json_number(j, "pieces", t->pieces);
+        json_close_object(j);
+        return;
+    }
+    print_name(stdout, t->file);
+    fputs("  ", stdout);
+    print_name(stdout, t->name);
+    printf("  %s ", sw_dtype_name(t->to));
+    print_shape(stdout, t->axes, t->shape);
+    fputs("  ", stdout);
+    print_bytes(stdout, t->bytes);
+    printf(" from %" PRIu64 " piece%s", t->pieces, t->pieces == 1 ? "" : "s");
+    if (t->from != t->to)
+        printf(", cast from %s (lossy)", sw_dtype_name(t->from));
+    if (strcmp(t->name, t->source) != 0) {
+        fputs(", was ", stdout);
+        print_name(stdout, t->source);
+    }
+    fputc('\n', stdout);
+}
+
+static void show_left_out(const sw_convert_summary *s)
+{
+    if (s->optimizer_tensors + s->other_tensors + s->values + s->dropped_tensors == 0)
+        return;
+    fputs("not carried:", stdout);
+    const char *comma = "";
+    const struct {
+        uint64_t count;
+        const char *what;
+    } rows[] = {{s->optimizer_tensors, "optimizer tensors"},
+                {s->other_tensors, "tensors outside the model"},
+                {s->values, "values"},
+                {s->dropped_tensors, "tensors dropped as asked"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].count == 0)
+            continue;
+        printf("%s %" PRIu64 " %s", comma, rows[i].count, rows[i].what);
+        comma = ",";
+    }
+    fputc('\n', stdout);
+}
+
+static void show_text(const run *r)
+{
+    const sw_convert_summary *s = &r->sum;
+    show_findings(&r->c, r->report, stdout);
+    if (r->c.quiet)
+        return;
+    printf("%s -> %s: %" PRIu64 " tensors, %" PRIu64 " files, ", s->framework, s->target,
+           s->tensors, s->files);
+    print_bytes(stdout, s->bytes);
+    fputs(r->options.dry_run ? " (planned and proven; nothing was moved)\n" : "\n", stdout);
+    show_left_out(s);
+    if (r->options.dry_run) {
+        fputs("memory: at most about ", stdout);
+        print_bytes(stdout, s->peak_memory_bytes);
+        fputc('\n', stdout);
+        return;
+    }
+    fputs("checked by CRC on the way: ", stdout);
+    print_bytes(stdout, s->tally.checked_bytes);
+    if (s->tally.unchecked_bytes > 0) {
+        fputs("; not checked, since it carries none: ", stdout);
+        print_bytes(stdout, s->tally.unchecked_bytes);
+    }
+    fputc('\n', stdout);
+    if (s->tally.cast_elements > 0)
+        printf("cast: %" PRIu64 " elements, %" PRIu64 " overflowed to infinity, %" PRIu64
+               " became zero\n",
+               s->tally.cast_elements, s->tally.cast_overflows, s->tally.cast_underflows);
+    if (s->resumed_files > 0)
+        printf("taken up from an earlier run: %" PRIu64 " files\n", s->resumed_files);
+    if (s->verified_tensors > 0)
+        printf("read back and equal: %" PRIu64 " tensors\n", s->verified_tensors);
+    fputs("done: ", stdout);
+    print_name(stdout, r->c.positional[1]);
+    fputc('\n', stdout);
+}
+
+static void end_json(run *r, int code)
+{
+    const sw_convert_summary *s = &r->sum;
+    json *j = &r->j;
+    json_close_array(j);
+    json_integer(j, "exit", code);
+    if (r->status != SW_OK)
+        json_error(j, &r->err);
+    json_text(j, "framework", s->framework);
+    json_text(j, "target", s->target);
+    json_number(j, "tensor_count", s->tensors);
+    json_number(j, "files", s->files);
+    json_number(j, "total_bytes", s->bytes);
+    json_number(j, "dropped_tensors", s->dropped_tensors);
+    json_number(j, "optimizer_tensors", s->optimizer_tensors);
+    json_number(j, "other_tensors", s->other_tensors);
+    json_number(j, "tied_tensors", s->tied_tensors);
+    json_number(j, "values", s->values);
+    json_number(j, "resumed_files", s->resumed_files);
+    json_number(j, "verified_tensors", s->verified_tensors);
+    json_number(j, "peak_memory_bytes", s->peak_memory_bytes);
+    json_tally(j, &s->tally);
+    json_findings(j, r->report);
+    json_end(j);
+}
+
+static bool complain(const run *r, const char *text)
+{
+    fprintf(stderr, "shardwright %s: %s; see shardwright %s --help\n", r->verb, text, r->verb);
+    return false;
+}
+
+static bool complete(run *r)
+{
+    size_t need = r->options.dry_run ? 1 : 2;
+    if (r->c.positional_count < need)
+        return complain(r, need == 1 ? "a source is needed" : "SOURCE and DEST are needed");
+    if (r->options.to == NULL)
+        return complain(r, "--to TARGET is needed");
+    if (r->dtype != NULL) {
+        r->options.dtype = sw_dtype_from_name(r->dtype);
+        if (!sw_dtype_is_float(r->options.dtype))
+            return complain(r, "--dtype takes bf16, f16, f32 or f64");
+    }
+    if (r->drop_role != NULL && strcmp(r->drop_role, "optimizer") != 0)
+        return complain(r, "--drop-role takes optimizer");
+    r->options.only = r->only.items;
+    r->options.drop = r->drop.items;
+    r->options.open.from = r->c.from;
+    return true;
+}
+
+static bool parse(run *r, int argc, char **argv)
+{
+    sw_convert_options *o = &r->options;
+    const opt options[] = {
+        {"--to", OPT_TEXT, &o->to},
+        {"--assets", OPT_TEXT, &o->assets},
+        {"--dtype", OPT_TEXT, &r->dtype},
+        {"--only", OPT_LIST, &r->only},
+        {"--drop", OPT_LIST, &r->drop},
+        {"--drop-role", OPT_TEXT, &r->drop_role},
+        {"--section", OPT_TEXT, &o->section},
+        {"--strip-prefix", OPT_TEXT, &o->strip_prefix},
+        {"--add-prefix", OPT_TEXT, &o->add_prefix},
+        {"--keep-prefix", OPT_FLAG, &o->keep_prefixes},
+        {"--untie", OPT_FLAG, &o->untie},
+        {"--verify", OPT_FLAG, &o->verify},
+        {"--dry-run", OPT_FLAG, &o->dry_run},
+        {"--overwrite", OPT_FLAG, &o->overwrite},
+        {"--drop-unsafe", OPT_FLAG, &o->drop_unsafe},
+    };
+    return parse_options(argc, argv, options, sizeof options / sizeof options[0], 2, &r->c) &&
+           (r->c.help || complete(r));
+}
+
+static int finish(run *r)
+{
+    int code = r->status != SW_OK                       ? exit_of(r->status)
+               : r->sum.partial && r->drop_role == NULL ? EXIT_PARTIAL
+                                                        : EXIT_DONE;
+    sw_report_sort(r->report);
+    if (r->c.json)
+        end_json(r, code);
+    if (r->status != SW_OK && !r->c.json) {
+        show_findings(&r->c, r->report, stderr);
+        show_error(r->verb, &r->err);
+    } else if (!r->c.json) {
+        show_text(r);
+    }
+    return code;
+}
+
+static int work(run *r)
+{
+    progress p;
+    r->status = sw_report_make(&r->report, &r->err);
+    if (r->status != SW_OK) {
+        show_error(r->verb, &r->err);
+        return EXIT_FAILED;
+    }
+    if (r->c.json) {
+        json_begin(&r->j, stdout);
+        json_text(&r->j, "command", r->verb);
+        json_text(&r->j, "source", r->c.positional[0]);
+        json_array(&r->j, "tensors");
+    }
+    bool list = r->c.json || r->listing;
+    r->options.work = work_begin(&r->c, &p);
+    r->status = sw_convert(r->c.positional[0], r->options.dry_run ? NULL : r->c.positional[1],
+                           &r->options, list ? on_plan : NULL, r, r->report, &r->sum, &r->err);
+    work_end(&p);
+    int code = finish(r);
+    sw_report_free(r->report);
+    return code;
+}
+
+static int run_verb(run *r, int argc, char **argv)
+{
+    int code = EXIT_FAILED;
+    if (parse(r, argc, argv)) {
+        if (r->c.help) {
+            fputs(convert_help, stdout);
+            code = EXIT_DONE;
+        } else {
+            r->listing = r->options.dry_run && !r->c.quiet;
+            code = work(r);
+        }
+    }
+    text_list_free(&r->only);
+    text_list_free(&r->drop);
+    return code;
+}
+
+int cmd_convert(int argc, char **argv)
+{
+    run r = {.verb = "convert"};
+    return run_verb(&r, argc, argv);
+}
+
+int cmd_plan(int argc, char **argv)
+{
+    run r = {.verb = "plan", .options.dry_run = true};
+    return run_verb(&r, argc, argv);
+}

@@ -1,0 +1,176 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const char help[] =
+    "examples:\n"
+    "  shardwright verify run/step-1000            every CRC that its files carry\n"
+    "  shardwright verify --level coverage BIG     metadata and sizes only, in seconds\n"
+    "  shardwright verify --json run/step-1000 && resume\n"
+    "\n"
+    "usage: shardwright verify PATH [options]\n"
+    "  --level structure|coverage|digest   how deep (default: digest)\n"
+    "      structure  the metadata parses, every file it names is there and long enough\n"
+    "      coverage   and every element of every tensor is held exactly once\n"
+    "      digest     and every CRC that the files carry is right; other files of the folder\n"
+    "                 are looked through for pickles that would run code\n"
+    "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
+    "\n"
+    "exit codes: 0 nothing found; 1 a defect (cut, missing, corrupt, contradictory); 2 could not\n"
+    "verify, or no known checkpoint; 4 --level digest was asked and nothing carries a CRC;\n"
+    "5 unsafe content\n";
+
+typedef struct run {
+    common c;
+    const char *level;
+    sw_verify_options options;
+    sw_report *report;
+    sw_verify_summary sum;
+    sw_error err;
+    sw_status status;
+} run;
+
+static bool parse_level(run *r)
+{
+    static const struct {
+        const char *name;
+        sw_level level;
+    } levels[] = {{"structure", SW_LEVEL_STRUCTURE},
+                  {"coverage", SW_LEVEL_COVERAGE},
+                  {"digest", SW_LEVEL_DIGEST}};
+    if (r->level == NULL)
+        return true;
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(r->level, levels[i].name) == 0) {
+            r->options.level = levels[i].level;
+            return true;
+        }
+    }
+    fputs("shardwright verify: --level takes structure, coverage or digest\n", stderr);
+    return false;
+}
+
+static int exit_code(const run *r)
+{
+    if (r->status != SW_OK)
+        return exit_of(r->status);
+    if (sw_report_total(r->report, SW_DANGER) > 0)
+        return EXIT_REFUSED;
+    if (sw_report_total(r->report, SW_DEFECT) > 0)
+        return EXIT_FOUND;
+    if (r->level != NULL && r->options.level == SW_LEVEL_DIGEST && r->sum.nothing_to_check)
+        return EXIT_NOTHING;
+    return EXIT_DONE;
+}
+
+static const char *verdict(int code)
+{
+    switch (code) {
+    case EXIT_DONE:
+        return "ok";
+    case EXIT_FOUND:
+        return "defective";
+    case EXIT_NOTHING:
+        return "unchecked";
+    case EXIT_REFUSED:
+        return "unsafe";
+    default:
+        return "failed";
+    }
+}
+
+static void show_json(const run *r, int code)
+{
+    json j;
+    json_begin(&j, stdout);
+    json_text(&j, "command", "verify");
+    json_text(&j, "path", r->c.positional[0]);
+    json_text(&j, "verdict", verdict(code));
+    json_integer(&j, "exit", code);
+    if (r->status != SW_OK)
+        json_error(&j, &r->err);
+    if (r->sum.framework[0] != '\0') {
+        json_text(&j, "framework", r->sum.framework);
+        json_text(&j, "root", r->sum.root);
+        json_number(&j, "tensors", r->sum.tensors);
+        json_number(&j, "pieces", r->sum.pieces);
+        json_number(&j, "values", r->sum.values);
+        json_number(&j, "files", r->sum.files);
+        json_number(&j, "tensor_bytes", r->sum.tensor_bytes);
+        json_tally(&j, &r->sum.tally);
+    }
+    json_findings(&j, r->report);
+    json_end(&j);
+}
+
+static void show_text(const run *r, int code)
+{
+    const sw_verify_summary *s = &r->sum;
+    show_findings(&r->c, r->report, stdout);
+    if (s->framework[0] != '\0' && !r->c.quiet) {
+        print_name(stdout, s->root);
+        printf(": %s, %" PRIu64 " tensors in %" PRIu64 " pieces, %" PRIu64 " values, %" PRIu64
+               " files, ",
+               s->framework, s->tensors, s->pieces, s->values, s->files);
+        print_bytes(stdout, s->tensor_bytes);
+        fputs("\nchecked by CRC: ", stdout);
+        print_bytes(stdout, s->tally.checked_bytes);
+        if (s->tally.unchecked_bytes > 0) {
+            fputs("; without any CRC, so not checked: ", stdout);
+            print_bytes(stdout, s->tally.unchecked_bytes);
+        }
+        fputc('\n', stdout);
+    }
+    uint64_t defects = sw_report_total(r->report, SW_DEFECT);
+    uint64_t dangers = sw_report_total(r->report, SW_DANGER);
+    if (code == EXIT_REFUSED)
+        printf("UNSAFE: %" PRIu64 " pickled names would run code when loaded; do not load it\n",
+               dangers);
+    else if (code == EXIT_FOUND)
+        printf("DEFECTIVE: %" PRIu64 " defect%s\n", defects, defects == 1 ? "" : "s");
+    else if (code == EXIT_NOTHING)
+        puts("UNCHECKED: nothing in it carries a CRC; structure and coverage are right");
+    else if (!r->c.quiet)
+        puts("ok");
+}
+
+int cmd_verify(int argc, char **argv)
+{
+    run r = {0};
+    progress p;
+    const opt options[] = {{"--level", OPT_TEXT, &r.level}};
+    if (!parse_options(argc, argv, options, 1, 1, &r.c))
+        return EXIT_FAILED;
+    if (r.c.help) {
+        fputs(help, stdout);
+        return EXIT_DONE;
+    }
+    if (r.c.positional_count != 1) {
+        fputs("shardwright verify: a path is needed; see shardwright verify --help\n", stderr);
+        return EXIT_FAILED;
+    }
+    if (!parse_level(&r))
+        return EXIT_FAILED;
+    r.status = sw_report_make(&r.report, &r.err);
+    if (r.status != SW_OK) {
+        show_error("verify", &r.err);
+        return EXIT_FAILED;
+    }
+    r.options.open.from = r.c.from;
+    r.options.work = work_begin(&r.c, &p);
+    r.status = sw_verify(r.c.positional[0], &r.options, r.report, &r.sum, &r.err);
+    work_end(&p);
+    sw_report_sort(r.report);
+    int code = exit_code(&r);
+    if (r.c.json)
+        show_json(&r, code);
+    if (r.status != SW_OK && !r.c.json) {
+        show_findings(&r.c, r.report, stdout);
+        show_error("verify", &r.err);
+    } else if (!r.c.json) {
+        show_text(&r, code);
+    }
+    sw_report_free(r.report);
+    return code;
+}

@@ -1,0 +1,77 @@
+#include <string.h>
+
+#include "cli.h"
+
+typedef struct verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *what;
+} verb;
+
+static const verb verbs[] = {
+    {"inspect", cmd_inspect, "what it is: framework, tensors, pieces, sizes, values, holes"},
+    {"verify", cmd_verify, "is it whole, and is every byte that carries a CRC right?"},
+    {"convert", cmd_convert, "write it in another layout, proven, whole or not at all"},
+    {"plan", cmd_plan, "what convert would do, tensor by tensor; moves nothing"},
+    {"cat", cmd_cat, "print a tensor or a region of it"},
+    {"demo", cmd_demo, "write a small sharded sample checkpoint to try things on"},
+};
+
+static void help(FILE *to)
+{
+    fputs("shardwright " SW_VERSION_STRING
+          ": reads, verifies and converts distributed training checkpoints\n"
+          "\n"
+          "examples:\n"
+          "  shardwright inspect run/step-1000\n"
+          "  shardwright verify run/step-1000\n"
+          "  shardwright convert run/step-1000 weights --to hf --assets base-model --dtype bf16\n"
+          "\n"
+          "commands (each has --help):\n",
+          to);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        fprintf(to, "  %-9s %s\n", verbs[i].name, verbs[i].what);
+    fputs("\n"
+          "every command takes --json, --quiet, --from FRAMEWORK, --threads N, --memory SIZE\n"
+          "\n"
+          "frameworks:\n",
+          to);
+    sw_framework_info f;
+    for (size_t i = 0; sw_framework_at(i, &f); i++)
+        fprintf(to, "  %-9s %s%s\n", f.name, f.title, f.writes ? " (also a target)" : "");
+    fputs("\n"
+          "exit codes: 0 done, nothing found; 1 a defect was found; 2 could not; 3 done only in\n"
+          "part; 4 an asked check had nothing to check; 5 refused (unsafe, exists, over a limit);\n"
+          "128+N ended by signal N\n",
+          to);
+}
+
+int sw_cli_main(int argc, char **argv)
+{
+    if (argc < 2) {
+        help(stderr);
+        return EXIT_FAILED;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        help(stdout);
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("shardwright %s\n", sw_version());
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(argv[1], verbs[i].name) != 0)
+            continue;
+        int code = verbs[i].run(argc - 2, argv + 2);
+        /* what could not be printed was not said */
+        if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE)
+            return EXIT_FAILED;
+        return code;
+    }
+    fputs("shardwright: no command is called ", stderr);
+    print_name(stderr, argv[1]);
+    fputs("; shardwright --help lists them\n", stderr);
+    return EXIT_FAILED;
+}

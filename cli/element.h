@@ -1,0 +1,10 @@
+/* One element of a tensor as text. */
+#ifndef SW_CLI_ELEMENT_H
+#define SW_CLI_ELEMENT_H
+
+#include "cli.h"
+
+/* Shortest text that gives the value back; types without a usual notation as 0x... */
+void print_element(FILE *to, sw_dtype dtype, const uint8_t *data);
+
+#endif
