@@ -38,10 +38,11 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static bool exists_at(int dir_fd, const char *name)
+/* 0 when something has the name, ENOENT when nothing has, else why that could not be found out. */
+static int look_up(int dir_fd, const char *name)
 {
     struct stat st;
-    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
 }
 
 /* ---- names --------------------------------------------------------------------------------- */
@@ -125,9 +126,18 @@ void swi_place_close(swi_place *place)
     *place = (swi_place){.parent_fd = -1, .dir_fd = -1, .lock_fd = -1};
 }
 
-bool swi_place_dest_exists(const swi_place *place)
+static sw_status exists(const swi_place *place, const char *name, bool *out, sw_error *err)
 {
-    return exists_at(place->parent_fd, place->dest_name);
+    int rc = look_up(place->parent_fd, name);
+    if (rc != 0 && rc != ENOENT)
+        return fail_name(err, rc, name, "cannot find out whether it exists");
+    *out = rc == 0;
+    return SW_OK;
+}
+
+sw_status swi_place_dest_exists(const swi_place *place, bool *out, sw_error *err)
+{
+    return exists(place, place->dest_name, out, err);
 }
 
 /* ---- step 1 ---------------------------------------------------------------------------------- */
@@ -164,12 +174,16 @@ static sw_status lock_folder(swi_place *place, sw_error *err)
 }
 
 /* The folder may have been renamed or removed by its last owner before we got the lock. */
-static bool is_still_there(const swi_place *place)
+static sw_status check_still_there(const swi_place *place, bool *again, sw_error *err)
 {
     struct stat by_fd, by_name;
-    return fstat(place->dir_fd, &by_fd) == 0 &&
-           fstatat(place->parent_fd, place->partial_name, &by_name, AT_SYMLINK_NOFOLLOW) == 0 &&
-           by_fd.st_dev == by_name.st_dev && by_fd.st_ino == by_name.st_ino;
+    if (fstat(place->dir_fd, &by_fd) != 0)
+        return fail_name(err, errno, place->partial, "cannot stat");
+    int rc = fstatat(place->parent_fd, place->partial_name, &by_name, AT_SYMLINK_NOFOLLOW);
+    if (rc != 0 && errno != ENOENT)
+        return fail_name(err, errno, place->partial, "cannot stat");
+    *again = rc != 0 || by_fd.st_dev != by_name.st_dev || by_fd.st_ino != by_name.st_ino;
+    return SW_OK;
 }
 
 /* *again: somebody else changed the name meanwhile. */
@@ -198,8 +212,7 @@ static sw_status try_lock(swi_place *place, bool *again, sw_error *err)
                         swi_quote_str(&room, place->partial));
     }
     sw_status status = lock_folder(place, err);
-    *again = status == SW_OK && !is_still_there(place);
-    return status;
+    return status == SW_OK ? check_still_there(place, again, err) : status;
 }
 
 sw_status swi_place_lock(swi_place *place, sw_error *err)
@@ -221,9 +234,14 @@ sw_status swi_place_lock(swi_place *place, sw_error *err)
 
 sw_status swi_place_repair(swi_place *place, sw_error *err)
 {
-    if (!exists_at(place->parent_fd, place->old_name))
-        return SW_OK;
-    if (swi_place_dest_exists(place))
+    bool has_old, has_dest;
+    sw_status status = exists(place, place->old_name, &has_old, err);
+    if (status != SW_OK || !has_old)
+        return status;
+    status = swi_place_dest_exists(place, &has_dest, err);
+    if (status != SW_OK)
+        return status;
+    if (has_dest)
         return swi_place_remove(place, place->old_name, err);
     if (renameat(place->parent_fd, place->old_name, place->parent_fd, place->dest_name) != 0)
         return fail_name(err, errno, place->dest, "cannot put the old destination back");
@@ -245,8 +263,9 @@ static int rename_new(const swi_place *place, const char *from, const char *to)
         return 0;
     if (!is_unknown_flag(errno))
         return errno;
-    if (exists_at(fd, to))
-        return EEXIST;
+    int rc = look_up(fd, to);
+    if (rc != ENOENT)
+        return rc == 0 ? EEXIST : rc;
     return renameat(fd, from, fd, to) == 0 ? 0 : errno;
 }
 

@@ -31,7 +31,7 @@ typedef enum swi_moved {
 SW_MUST_USE sw_status swi_place_open(swi_place *place, const char *dest, const char *id,
                                      sw_error *err);
 void swi_place_close(swi_place *place);
-bool swi_place_dest_exists(const swi_place *place);
+SW_MUST_USE sw_status swi_place_dest_exists(const swi_place *place, bool *out, sw_error *err);
 /* Step 1: makes or takes up the partial folder, and locks it. */
 SW_MUST_USE sw_status swi_place_lock(swi_place *place, sw_error *err);
 /* What a run left that was killed while it replaced the destination. */

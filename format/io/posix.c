@@ -85,6 +85,16 @@ static swi_entry_kind kind_of(const struct stat *st)
     return S_ISDIR(st->st_mode) ? SWI_ENTRY_DIR : SWI_ENTRY_OTHER;
 }
 
+/* A file may claim to be of any year; only those of 1678 to 2261 fit. */
+static int64_t mtime_of(const struct stat *st)
+{
+    int64_t ns;
+    if (!swi_mul_i64(st->st_mtim.tv_sec, 1000000000, &ns) ||
+        !swi_add_i64(ns, st->st_mtim.tv_nsec, &ns))
+        return st->st_mtim.tv_sec < 0 ? INT64_MIN : INT64_MAX;
+    return ns;
+}
+
 /* ---- walking a path: one openat a part, none through a link -----------------------------------
  */
 
@@ -405,6 +415,8 @@ static sw_status posix_stat(const swi_store *store, const char *path, swi_entry 
     } else if (S_ISLNK(st.st_mode)) {
         is_link = true;
         dangles = fstatat(dir.fd, last, &st, 0) != 0;
+        if (dangles && errno != ENOENT && errno != ELOOP && errno != ENOTDIR && errno != EACCES)
+            status = fail_path(err, errno, store, path, "cannot stat what it links to");
     }
     leave_dir(&dir);
     if (status != SW_OK)
@@ -415,7 +427,7 @@ static sw_status posix_stat(const swi_store *store, const char *path, swi_entry 
         .kind = kind,
         .is_link = is_link,
         .bytes = kind == SWI_ENTRY_FILE ? (uint64_t)st.st_size : 0,
-        .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+        .mtime_ns = mtime_of(&st),
     };
     return SW_OK;
 }

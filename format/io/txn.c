@@ -66,17 +66,24 @@ static sw_status keep_or_remove(void *ctx, const swi_entry *entry, sw_error *err
 /* A line whose file is gone: its name did not reach the disk before a crash. */
 static sw_status drop_missing(swi_txn *txn, sw_error *err)
 {
-    sw_status status = SW_OK;
     const swi_names *paths = txn->journal.paths;
-    for (uint32_t i = 0; status == SW_OK && i < swi_names_count(paths); i++) {
+    for (uint32_t i = 0; i < swi_names_count(paths); i++) {
         const char *path = swi_names_at(paths, i, NULL);
         uint64_t bytes;
         swi_entry entry;
-        if (swi_journal_find(&txn->journal, path, &bytes) &&
-            swi_store_stat(txn->store, path, &entry, NULL) != SW_OK)
-            status = swi_journal_drop(&txn->journal, path, err);
+        sw_error local;
+        if (!swi_journal_find(&txn->journal, path, &bytes))
+            continue;
+        sw_status status = swi_store_stat(txn->store, path, &entry, &local);
+        if (status == SW_ERR_NOTFOUND || status == SW_ERR_UNSAFE)
+            status = swi_journal_drop(&txn->journal, path, &local);
+        if (status != SW_OK) {
+            if (err != NULL)
+                *err = local;
+            return status;
+        }
     }
-    return status;
+    return SW_OK;
 }
 
 /* Those that held unfinished files alone. The others are not empty, and stay since they are not. */
@@ -109,8 +116,10 @@ static sw_status take_up(swi_txn *txn, sw_error *err)
 
 static sw_status check_dest(const swi_txn *txn, sw_error *err)
 {
-    if (txn->overwrite || !swi_place_dest_exists(&txn->place))
-        return SW_OK;
+    bool exists;
+    sw_status status = swi_place_dest_exists(&txn->place, &exists, err);
+    if (status != SW_OK || txn->overwrite || !exists)
+        return status;
     swi_quoted room;
     return swi_fail(err, SW_ERR_EXISTS,
                     "%s: exists, and replacing it was not asked for (--overwrite)",

@@ -11,6 +11,11 @@
 #include "base/buf.h"
 #include "io/store.h"
 
+static char *at(const char *dir, const char *name)
+{
+    return harness_path(dir, "%s", name);
+}
+
 static swi_store *open_store(const char *root)
 {
     sw_error err = {0};
@@ -22,15 +27,15 @@ static swi_store *open_store(const char *root)
 /* DIR/ck is the checkpoint, DIR/outside holds what it must not reach. */
 static swi_store *make_trap(const char *dir)
 {
-    harness_write_text(harness_path(dir, "outside/secret"), "secret");
-    harness_write_text(harness_path(dir, "ck/real/file"), "inside");
-    assert_int_equal(symlink("../outside", harness_path(dir, "ck/dirlink")), 0);
-    assert_int_equal(symlink("real", harness_path(dir, "ck/inner")), 0);
-    assert_int_equal(symlink("../outside/secret", harness_path(dir, "ck/filelink")), 0);
-    assert_int_equal(symlink("nowhere", harness_path(dir, "ck/dangling")), 0);
-    assert_int_equal(symlink("loop", harness_path(dir, "ck/loop")), 0);
-    assert_int_equal(mkfifo(harness_path(dir, "ck/fifo"), 0600), 0);
-    return open_store(harness_path(dir, "ck"));
+    harness_write_text(at(dir, "outside/secret"), "secret");
+    harness_write_text(at(dir, "ck/real/file"), "inside");
+    assert_int_equal(symlink("../outside", at(dir, "ck/dirlink")), 0);
+    assert_int_equal(symlink("real", at(dir, "ck/inner")), 0);
+    assert_int_equal(symlink("../outside/secret", at(dir, "ck/filelink")), 0);
+    assert_int_equal(symlink("nowhere", at(dir, "ck/dangling")), 0);
+    assert_int_equal(symlink("loop", at(dir, "ck/loop")), 0);
+    assert_int_equal(mkfifo(at(dir, "ck/fifo"), 0600), 0);
+    return open_store(at(dir, "ck"));
 }
 
 static void test_links_in_the_middle(void **state)
@@ -51,8 +56,8 @@ static void test_links_in_the_middle(void **state)
     }
     assert_int_equal(swi_store_list(store, "dirlink", 9, NULL, NULL, &err), SW_ERR_UNSAFE);
     assert_int_equal(swi_store_sync_dir(store, "dirlink", &err), SW_ERR_UNSAFE);
-    assert_true(harness_exists(harness_path(*state, "outside/secret")));
-    assert_false(harness_exists(harness_path(*state, "outside/new")));
+    assert_true(harness_exists(at(*state, "outside/secret")));
+    assert_false(harness_exists(at(*state, "outside/new")));
     swi_store_close(store);
 }
 
@@ -84,7 +89,7 @@ static void test_links_at_the_end(void **state)
     assert_error(&err, SW_ERR_FORMAT, "ck/fifo: is not a regular file, expected a file");
     assert_int_equal(swi_store_open_write(store, "fifo", &file, &err), SW_ERR_FORMAT);
     assert_ok(swi_store_remove(store, "filelink", &err), &err);
-    assert_true(harness_exists(harness_path(*state, "outside/secret")));
+    assert_true(harness_exists(at(*state, "outside/secret")));
     swi_store_close(store);
 }
 
@@ -112,19 +117,19 @@ static void test_roots(void **state)
     sw_error err = {0};
     swi_store *store = NULL;
     swi_file *file = NULL;
-    harness_write_text(harness_path(*state, "sub/model.bin"), "x");
+    harness_write_text(at(*state, "sub/model.bin"), "x");
     /* The folder of a single file. */
-    store = open_store(harness_path(*state, "sub/model.bin"));
-    assert_string_equal(swi_store_root(store), harness_path(*state, "sub"));
+    store = open_store(at(*state, "sub/model.bin"));
+    assert_string_equal(swi_store_root(store), at(*state, "sub"));
     assert_ok(swi_store_open_read(store, "model.bin", &file, &err), &err);
     swi_file_close(file);
     swi_store_close(store);
-    store = open_store(harness_path(*state, "sub///"));
-    assert_string_equal(swi_store_root(store), harness_path(*state, "sub"));
+    store = open_store(at(*state, "sub///"));
+    assert_string_equal(swi_store_root(store), at(*state, "sub"));
     swi_store_close(store);
     /* A root may be reached through a link: the user named it. */
-    assert_int_equal(symlink("sub", harness_path(*state, "link")), 0);
-    store = open_store(harness_path(*state, "link"));
+    assert_int_equal(symlink("sub", at(*state, "link")), 0);
+    store = open_store(at(*state, "link"));
     swi_store_close(store);
     harness_write_text("here.bin", "x");
     store = open_store("here.bin");
@@ -149,14 +154,38 @@ static void test_file_cut_while_open(void **state)
     sw_error err = {0};
     swi_file *file = NULL;
     char got[100];
-    harness_write_text(harness_path(*state, "f"), "0123456789");
+    harness_write_text(at(*state, "f"), "0123456789");
     swi_store *store = open_store(*state);
     assert_ok(swi_store_open_read(store, "f", &file, &err), &err);
-    harness_truncate(harness_path(*state, "f"), 4);
+    harness_truncate(at(*state, "f"), 4);
     assert_int_equal(swi_file_read(file, 0, got, 10, &err), SW_ERR_CORRUPT);
     assert_error(&err, SW_ERR_CORRUPT,
                  "/f: needs 10 bytes at offset 0, but the file holds 4 bytes");
     swi_file_close(file);
+    swi_store_close(store);
+}
+
+static void test_time_of_any_year(void **state)
+{
+    sw_error err = {0};
+    swi_entry entry;
+    harness_write_text(at(*state, "f"), "x");
+    swi_store *store = open_store(*state);
+    static const struct {
+        int64_t seconds, want;
+    } cases[] = {{1700000000, 1700000000000000005},
+                 {1LL << 33, (1LL << 33) * 1000000000 + 5},
+                 {15000000000, INT64_MAX}};
+    for (size_t i = 0; i < 3; i++) {
+        const struct timespec times[2] = {{.tv_sec = cases[i].seconds, .tv_nsec = 5},
+                                          {.tv_sec = cases[i].seconds, .tv_nsec = 5}};
+        struct stat st;
+        if (utimensat(AT_FDCWD, at(*state, "f"), times, 0) != 0 ||
+            stat(at(*state, "f"), &st) != 0 || st.st_mtim.tv_sec != cases[i].seconds)
+            continue; /* not every file system keeps every time */
+        assert_ok(swi_store_stat(store, "f", &entry, &err), &err);
+        assert_true(entry.mtime_ns == cases[i].want);
+    }
     swi_store_close(store);
 }
 
@@ -201,6 +230,8 @@ int main(void)
                                         harness_dir_teardown),
         cmocka_unit_test_setup_teardown(test_roots, harness_dir_setup, harness_dir_teardown),
         cmocka_unit_test_setup_teardown(test_file_cut_while_open, harness_dir_setup,
+                                        harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_time_of_any_year, harness_dir_setup,
                                         harness_dir_teardown),
         cmocka_unit_test_setup_teardown(test_reserve_that_cannot_be, harness_dir_setup,
                                         harness_dir_teardown),
