@@ -222,6 +222,17 @@ sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor, const swi_pie
     return SW_OK;
 }
 
+bool swi_builder_same(const swi_builder *builder, uint32_t id, sw_dtype dtype, uint32_t axes,
+                      const int64_t *shape)
+{
+    if (id >= builder->catalog->tensor_count)
+        return false;
+    const swi_tensor_row *t = &builder->catalog->tensors[id];
+    return t->dtype == dtype && t->axes == axes &&
+           (axes == 0 ||
+            memcmp(swi_shape_of(builder->catalog, t), shape, axes * sizeof *shape) == 0);
+}
+
 void swi_builder_allow_replicas(swi_builder *builder, uint32_t tensor)
 {
     if (tensor < builder->catalog->tensor_count)
