@@ -234,7 +234,7 @@ sw_status swi_place_lock(swi_place *place, sw_error *err)
 
 sw_status swi_place_repair(swi_place *place, sw_error *err)
 {
-    bool has_old, has_dest;
+    bool has_old = false, has_dest = false;
     sw_status status = exists(place, place->old_name, &has_old, err);
     if (status != SW_OK || !has_old)
         return status;

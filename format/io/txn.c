@@ -116,7 +116,7 @@ static sw_status take_up(swi_txn *txn, sw_error *err)
 
 static sw_status check_dest(const swi_txn *txn, sw_error *err)
 {
-    bool exists;
+    bool exists = false;
     sw_status status = swi_place_dest_exists(&txn->place, &exists, err);
     if (status != SW_OK || txn->overwrite || !exists)
         return status;
