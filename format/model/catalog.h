@@ -17,8 +17,8 @@ SW_MUST_USE sw_status swi_builder_make(const sw_limits *limits, swi_builder **ou
 void swi_builder_free(swi_builder *builder);
 
 /*
- * The same path twice gives the same id; SW_ERR_CONFLICT when the size differs. UINT64_MAX: the size
- * is not known and blobs are not held against it.
+ * The same path twice gives the same id; SW_ERR_CONFLICT when the size differs. UINT64_MAX: the
+ * size is not known and blobs are not held against it.
  */
 SW_MUST_USE sw_status swi_builder_file(swi_builder *builder, const char *path, uint64_t bytes,
                                        uint32_t *id, sw_error *err);
@@ -44,7 +44,8 @@ SW_MUST_USE sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor,
                                         const swi_piece *piece, sw_error *err);
 /* Overlapping pieces of this tensor are copies of the same elements, not a conflict. */
 void swi_builder_allow_replicas(swi_builder *builder, uint32_t tensor);
-/* `alias` is another name of `owner`'s storage: it needs no pieces of its own. */
+/* `alias` is another name of `owner`'s storage: it needs no pieces of its own, and shows those of
+ * its owner unless it has some. */
 void swi_builder_alias(swi_builder *builder, uint32_t alias, uint32_t owner);
 /* Marks a tensor as damaged: see swi_tensor_defect. The first mark stays. */
 void swi_builder_mark(swi_builder *builder, uint32_t tensor, sw_status defect);

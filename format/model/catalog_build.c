@@ -50,7 +50,7 @@ void swi_builder_free(swi_builder *builder)
 static sw_status check_name(const char *what, const char *name, size_t size, sw_error *err)
 {
     swi_quoted q;
-    if (memchr(name, 0, size) != NULL || !swi_utf8_valid(name, size))
+    if (size > 0 && (memchr(name, 0, size) != NULL || !swi_utf8_valid(name, size)))
         return swi_fail(err, SW_ERR_FORMAT, "%s \"%s\": the name is not valid UTF-8", what,
                         swi_quote(&q, name, size));
     return SW_OK;

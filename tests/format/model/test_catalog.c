@@ -419,6 +419,26 @@ static void test_copies(void **state)
     end(&k);
 }
 
+/* Copies of boxes that no budget could cut into runs. */
+static void test_copies_of_huge_columns(void **state)
+{
+    (void)state;
+    int64_t n = INT64_C(1) << 40;
+    kit k = start(UINT64_MAX);
+    uint32_t t = add_tensor(&k, "huge", 2, (int64_t[]){n, 16});
+    for (int rank = 0; rank < 3; rank++)
+        for (int64_t c = 0; c < 4; c++)
+            add_box(&k, t, 2, (int64_t[]){n, 16}, (int64_t[]){0, 4 * c},
+                    (int64_t[]){c == 3 ? n - 1 : n, 4});
+    swi_builder_allow_replicas(k.b, t);
+    finish(&k);
+    assert_int_equal(sw_report_count(k.report), 1);
+    expect_finding(&k, 0, "hole", SW_ERR_INCOMPLETE, "huge",
+                   "shards hold 17592186044412 of 17592186044416 elements; first missing at "
+                   "[1099511627775, 12]");
+    end(&k);
+}
+
 /* Pieces in different views of one tensor: flat buffers beside boxes. */
 static void test_mixed_views(void **state)
 {
@@ -539,10 +559,13 @@ static void test_short_file(void **state)
     for (int i = 0; i < 3; i++)
         t[i] = add_tensor(&k, names[i], 1, (int64_t[]){10});
     for (int i = 0; i < 3; i++) {
-        swi_piece p = {.axes = 1, .view = {10}, .length = {10}};
+        swi_piece p = {.axes = 1, .view = {10}, .length = {5}};
         swi_piece_make_dense(&p, 4);
         p.blob = add_blob(&k, (uint64_t)i * 40, 40);
         add_piece(&k, t[2 - i], &p); /* the first tensor lies in the last 40 of 120 bytes */
+        p.offset[0] = 5;
+        p.base_bytes = 20;
+        add_piece(&k, t[2 - i], &p);
     }
     uint32_t a_value = add_blob(&k, 90, 11);
     assert_ok(swi_builder_value(k.b, &(swi_value_in){"args", 4, -1, a_value}, &err), &err);
@@ -563,7 +586,7 @@ static void test_short_file(void **state)
                    "needs 18446744073709551615 bytes, file holds 3");
     assert_int_equal(swi_tensor_defect(k.c, t[0]), SW_ERR_CORRUPT);
     assert_int_equal(swi_tensor_defect(k.c, t[1]), SW_OK);
-    assert_int_equal(info_of(&k, t[0]).piece_count, 1);
+    assert_int_equal(info_of(&k, t[0]).piece_count, 2);
     end(&k);
 }
 
@@ -852,6 +875,7 @@ int main(void)
         cmocka_unit_test(test_hole),
         cmocka_unit_test(test_overlap_in_a_grid),
         cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_copies_of_huge_columns),
         cmocka_unit_test(test_mixed_views),
         cmocka_unit_test(test_unproven),
         cmocka_unit_test(test_outside),

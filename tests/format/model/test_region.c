@@ -263,6 +263,35 @@ static void test_pinwheels(void **state)
     set_free(&s);
 }
 
+/* Grids and columns are settled by sorting alone: no pair is compared. */
+static void test_no_pairs_in_a_grid(void **state)
+{
+    (void)state;
+    sw_error err = {0};
+    set s;
+    size_t a;
+    size_t b;
+    swi_disjoint verdict;
+    swi_region_work work = {.sort_budget = 6 * 8000};
+    set_make(&s, 3);
+    s.view[0] = s.view[1] = s.view[2] = 20;
+    for (int64_t i = 0; i < 8000; i++)
+        add(&s, (int64_t[]){i % 20, i / 20 % 20, i / 400}, (int64_t[]){1, 1, 1});
+    assert_ok(swi_boxes_disjoint(&work, &s.boxes, &verdict, &a, &b, &err), &err);
+    assert_int_equal(verdict, SWI_DISJOINT);
+    /* A column beside two boxes: only after the cut on axis 1 does axis 0 split them. */
+    s.boxes.count = 0;
+    s.boxes.axes = 2;
+    add(&s, (int64_t[]){0, 0}, (int64_t[]){20, 10});
+    add(&s, (int64_t[]){0, 10}, (int64_t[]){10, 10});
+    add(&s, (int64_t[]){10, 10}, (int64_t[]){10, 10});
+    work.sort_budget = 100;
+    assert_ok(swi_boxes_disjoint(&work, &s.boxes, &verdict, &a, &b, &err), &err);
+    assert_int_equal(verdict, SWI_DISJOINT);
+    swi_region_work_free(&work);
+    set_free(&s);
+}
+
 /* With nothing left to spend it says so, or that there cannot be room for all. */
 static void test_budgets(void **state)
 {
@@ -338,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_budgets),
         cmocka_unit_test(test_staircase_ends),
         cmocka_unit_test(test_none_and_scalar),
+        cmocka_unit_test(test_no_pairs_in_a_grid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
