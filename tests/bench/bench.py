@@ -1,0 +1,233 @@
+"""Speed and memory as ratios to a yardstick that runs beside, never as times.
+
+    bench.py --shardwright BIN --work DIR --python VENV/bin/python [--size 2GiB] [--pairs 7] [CASE...]
+
+Each pair runs the yardstick and the command one after the other, in alternating order, on the same
+files, with the page cache in the same state (warm unless the case says cold). The figure of a case
+is the median of the pairs' ratios yardstick / command: above 1 the command is faster. A case is VOID
+when the yardstick's own spread ((max - min) / median) is over 25 %: the machine was too noisy.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+INTEROP = os.path.join(os.path.dirname(HERE), "interop")
+MAX_SPREAD = 0.25
+
+
+def timed(command):
+    """Runs it to its end: (seconds, peak resident bytes). Fails loudly."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    message = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    seconds = time.perf_counter() - start
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        sys.exit(f"{command} ended with {child.returncode}: {message.decode(errors='replace')}")
+    return seconds, usage.ru_maxrss * 1024
+
+
+def remove(path):
+    if os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.exists(path):
+        os.remove(path)
+
+
+def drop_caches(folder):
+    os.sync()
+    try:
+        with open("/proc/sys/vm/drop_caches", "w") as file:
+            file.write("3\n")
+    except OSError:
+        pass
+    for root, _, names in os.walk(folder):
+        for name in names:
+            fd = os.open(os.path.join(root, name), os.O_RDONLY)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+
+
+def warm(folder):
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as file:
+                while file.read(1 << 22):
+                    pass
+
+
+class Bench:
+    def __init__(self, options):
+        self.o = options
+        self.out = os.path.join(options.work, "out")
+        self.results = []
+        os.makedirs(options.work, exist_ok=True)
+
+    # ---- inputs --------------------------------------------------------------------------------
+
+    def folder(self, kind, *more):
+        path = os.path.join(self.o.work, "-".join([kind, self.o.size, *more]).replace("/", "_"))
+        if not os.path.exists(path + ".done"):
+            remove(path)
+            command = [self.o.python, os.path.join(INTEROP, "make_big.py"), kind, path]
+            command += ["--chunks", self.o.chunks] if kind == "metadata" else \
+                ["--size", self.o.size, *more]
+            subprocess.run(command, check=True)
+            open(path + ".done", "w").close()
+        return path
+
+    # ---- one case ------------------------------------------------------------------------------
+
+    def pairs(self, name, source, yardstick, command, cold=False, goal=None, count=None):
+        """`yardstick` and `command` make a command line for an output path."""
+        times, peaks = {"yard": [], "ours": []}, {"yard": 0, "ours": 0}
+        makers = {"yard": yardstick, "ours": command}
+        for i in range((count or self.o.pairs) + 1):
+            for who in ("yard", "ours") if i % 2 else ("ours", "yard"):
+                remove(self.out)
+                os.sync()
+                drop_caches(source) if cold else warm(source)
+                seconds, peak = timed(makers[who](self.out))
+                if i == 0:  # warming up
+                    continue
+                times[who].append(seconds)
+                peaks[who] = max(peaks[who], peak)
+        remove(self.out)
+        ratios = [y / c for y, c in zip(times["yard"], times["ours"])]
+        self.say(name, ratios, times, peaks, goal)
+        return statistics.median(times["ours"])
+
+    def say(self, name, ratios, times, peaks, goal):
+        yard = times["yard"]
+        spread = (max(yard) - min(yard)) / statistics.median(yard)
+        result = {
+            "case": name, "ratio": round(statistics.median(ratios), 3), "goal": goal,
+            "ratio_min": round(min(ratios), 3), "ratio_max": round(max(ratios), 3),
+            "pairs": len(ratios), "yardstick_spread": round(spread, 3),
+            "void": spread > MAX_SPREAD,
+            "yardstick_s": round(statistics.median(yard), 3),
+            "command_s": round(statistics.median(times["ours"]), 3),
+            "yardstick_peak_mib": round(peaks["yard"] / 2**20, 1),
+            "command_peak_mib": round(peaks["ours"] / 2**20, 1)}
+        self.results.append(result)
+        verdict = "VOID" if result["void"] else "" if goal is None else \
+            "ok" if result["ratio"] >= goal else "MISSED"
+        print(f"{name:28} ratio {result['ratio']:7.3f} [{result['ratio_min']:.3f} .. "
+              f"{result['ratio_max']:.3f}] goal {goal if goal is not None else '-'} {verdict}  "
+              f"yardstick {result['yardstick_s']:.3f} s (spread {100 * spread:.0f} %, "
+              f"{result['yardstick_peak_mib']:.0f} MiB), command {result['command_s']:.3f} s "
+              f"({result['command_peak_mib']:.1f} MiB)", flush=True)
+
+    # ---- command lines -------------------------------------------------------------------------
+
+    def convert(self, source):
+        return lambda out: [self.o.shardwright, "convert", source, out, "--to", "hf:shard=500GB",
+                            "--quiet"]
+
+    def copy(self, source):
+        return lambda out: ["sh", "-c", 'cp -r "$1" "$2" && sync', "sh", source, out]
+
+    # ---- cases ---------------------------------------------------------------------------------
+
+    def case_rows(self):
+        source = self.folder("rows")
+        self.rows_s = self.pairs("rows: cp -r + sync", source, self.copy(source),
+                                 self.convert(source), goal=1.1)
+
+    def case_columns(self):
+        source = self.folder("columns")
+        self.pairs("columns: cp -r + sync", source, self.copy(source), self.convert(source))
+
+    def case_columns_rows(self):
+        rows, columns = self.folder("rows"), self.folder("columns")
+        warm(rows)
+        self.pairs("columns against rows", columns, self.convert(rows), self.convert(columns),
+                   goal=0.95)
+
+    def case_cold(self):
+        source = self.folder("rows")
+        self.pairs("rows, cold: cp -r + sync", source, self.copy(source), self.convert(source),
+                   cold=True, goal=0.95)
+
+    def case_torch(self):
+        source = self.folder("rows")
+        peer = [self.o.python, "-m", "torch.distributed.checkpoint.format_utils", "dcp_to_torch"]
+        self.pairs("format_utils dcp_to_torch", source, lambda out: [*peer, source, out],
+                   self.convert(source), goal=8, count=min(3, self.o.pairs))
+
+    def case_consolidate(self):
+        both = self.folder("rows", "--hf")
+        source, sharded = both, both
+        for name in sorted(os.listdir(both)):
+            path = os.path.join(both, name)
+            if os.path.isdir(path) and any(f.endswith(".safetensors") for f in os.listdir(path)):
+                sharded = path
+        peer = [self.o.python, os.path.join(INTEROP, "peers.py"), "hf_consolidate", sharded]
+
+        def consolidate(out):
+            os.makedirs(out, exist_ok=True)
+            return [*peer, out]
+        if sharded == both:
+            source = both
+        self.pairs("torch HF consolidation", sharded, consolidate, self.convert(sharded), goal=9,
+                   count=min(3, self.o.pairs))
+
+    def case_metadata(self):
+        source = self.folder("metadata")
+        peer = [self.o.python, os.path.join(INTEROP, "peers.py"), "read_metadata", source]
+        self.pairs("read_metadata of many chunks", source, lambda out: peer,
+                   lambda out: [self.o.shardwright, "plan", source, "--to", "hf", "--quiet"],
+                   goal=15, count=min(5, self.o.pairs))
+        size = os.path.getsize(os.path.join(source, ".metadata"))
+        last = self.results[-1]
+        print(f"    .metadata {size / 2**20:.0f} MiB; peak memory "
+              f"{last['command_peak_mib'] * 2**20 / size:.2f} x the file (goal <= 4), "
+              f"torch {last['yardstick_peak_mib'] * 2**20 / size:.1f} x", flush=True)
+
+    def case_verify(self):
+        source = self.folder("rows")
+        self.pairs("verify: cat of all files", source,
+                   lambda out: ["sh", "-c", 'cat "$1"/__*.distcp > /dev/null', "sh", source],
+                   lambda out: [self.o.shardwright, "verify", source, "--quiet"])
+
+
+CASES = [name[5:] for name in dir(Bench) if name.startswith("case_")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shardwright", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--size", default="2GiB")
+    parser.add_argument("--chunks", default="1000000")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--json", help="write the results there too")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    options = parser.parse_args()
+    options.shardwright = os.path.abspath(options.shardwright)
+    order = options.cases or ["rows", "columns", "columns_rows", "cold", "verify", "metadata",
+                              "torch", "consolidate"]
+    bench = Bench(options)
+    for case in order:
+        getattr(bench, "case_" + case)()
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(bench.results, file, indent=2)
+    void = [r["case"] for r in bench.results if r["void"]]
+    missed = [r["case"] for r in bench.results
+              if not r["void"] and r["goal"] is not None and r["ratio"] < r["goal"]]
+    print(f"{len(bench.results)} cases, {len(missed)} below their goal, {len(void)} void")
+
+
+if __name__ == "__main__":
+    main()
