@@ -20,25 +20,81 @@ static relation relate_ranges(uint64_t a_lo, uint64_t a_hi, uint64_t b_lo, uint6
     return a_lo >= b_lo && a_hi <= b_hi ? INSIDE : MIXED;
 }
 
-static bool same_view(const swi_piece *a, const swi_piece *b)
+/* A box in a view given by the sizes of its axes' elements: strides[0] > strides[1] > ... >= 1. */
+typedef struct grid {
+    uint32_t axes;
+    uint64_t stride[2 * SW_MAX_AXES];
+} grid;
+
+/* Adds the flat strides of the piece's axes that are longer than 1. */
+static void add_strides(const swi_piece *piece, grid *g)
 {
-    return a->axes == b->axes && memcmp(a->view, b->view, a->axes * sizeof a->view[0]) == 0;
+    uint64_t stride = 1;
+    for (uint32_t k = piece->axes; k > 0; k--) {
+        uint32_t at = 0;
+        while (at < g->axes && g->stride[at] > stride)
+            at++;
+        if (piece->view[k - 1] != 1 && (at == g->axes || g->stride[at] != stride)) {
+            memmove(&g->stride[at + 1], &g->stride[at], (g->axes - at) * sizeof g->stride[0]);
+            g->stride[at] = stride;
+            g->axes++;
+        }
+        stride *= (uint64_t)piece->view[k - 1];
+    }
+}
+
+/*
+ * The piece's range on each axis of the finer grid. False when it is no box there, or when the grid
+ * does not divide its axes.
+ */
+static bool place_on_grid(const swi_piece *piece, const grid *g, uint64_t low[2 * SW_MAX_AXES],
+                          uint64_t high[2 * SW_MAX_AXES])
+{
+    uint64_t stride = 1;
+    uint32_t n = g->axes;
+    for (uint32_t k = piece->axes; k > 0; k--) {
+        uint64_t next = stride * (uint64_t)piece->view[k - 1];
+        uint64_t lo = (uint64_t)piece->offset[k - 1], hi = lo + (uint64_t)piece->length[k - 1];
+        /* The grid's axes inside this one, from the inside out. */
+        for (; n > 0 && g->stride[n - 1] < next; n--) {
+            uint64_t outer = n > 1 && g->stride[n - 2] < next ? g->stride[n - 2] : next;
+            uint64_t size = outer / g->stride[n - 1];
+            if (outer % g->stride[n - 1] != 0)
+                return false;
+            if (lo / size == (hi - 1) / size) {
+                low[n - 1] = lo % size;
+                high[n - 1] = (hi - 1) % size + 1;
+            } else if (lo % size == 0 && hi % size == 0) {
+                low[n - 1] = 0;
+                high[n - 1] = size;
+            } else {
+                return false;
+            }
+            hi = (hi - 1) / size + 1;
+            lo /= size;
+        }
+        stride = next;
+    }
+    return n == 0;
 }
 
 /* Whether the elements of a lie outside b, all in b, or neither can be said. */
 static relation relate(const swi_piece *a, const swi_piece *b)
 {
+    grid g = {0};
+    uint64_t a_lo[2 * SW_MAX_AXES], a_hi[2 * SW_MAX_AXES];
+    uint64_t b_lo[2 * SW_MAX_AXES], b_hi[2 * SW_MAX_AXES];
     relation all =
         relate_ranges(swi_piece_first(a), swi_piece_end(a), swi_piece_first(b), swi_piece_end(b));
     if (all == DISJOINT || swi_piece_is_interval(b))
         return all;
-    if (!same_view(a, b))
+    add_strides(a, &g);
+    add_strides(b, &g);
+    if (!place_on_grid(a, &g, a_lo, a_hi) || !place_on_grid(b, &g, b_lo, b_hi))
         return MIXED;
     all = INSIDE;
-    for (uint32_t k = 0; k < a->axes; k++) {
-        relation one =
-            relate_ranges((uint64_t)a->offset[k], (uint64_t)(a->offset[k] + a->length[k]),
-                          (uint64_t)b->offset[k], (uint64_t)(b->offset[k] + b->length[k]));
+    for (uint32_t k = 0; k < g.axes; k++) {
+        relation one = relate_ranges(a_lo[k], a_hi[k], b_lo[k], b_hi[k]);
         if (one == DISJOINT)
             return DISJOINT;
         if (one == MIXED)

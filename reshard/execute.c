@@ -1,0 +1,272 @@
+#include "execute.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "execute_parts.h"
+
+#define BOUNCE_MAX ((uint64_t)1 << 20)
+/* A thread that would get less is not started. */
+#define THREAD_MIN ((uint64_t)256 << 10)
+#define EXTENT_SLOTS 4096U
+#define ALIGN ((uint64_t)4096)
+
+/* ---- the budget ----------------------------------------------------------------------------- */
+
+/* Bytes in the destination's type for `*of` bytes of source, at worst; 0 when nothing is cast. */
+static uint64_t find_growth(const sw_catalog *source, const swi_layout *layout, uint64_t *of)
+{
+    const sw_catalog *target = swi_layout_catalog(layout);
+    uint64_t growth = 0;
+    *of = 1;
+    for (size_t t = 0; t < sw_catalog_tensor_count(target); t++) {
+        sw_tensor_info to, from;
+        (void)sw_catalog_tensor(target, t, &to);
+        if (!sw_catalog_tensor(source, swi_layout_source(layout, (uint32_t)t), &from) ||
+            from.dtype == to.dtype)
+            continue;
+        uint64_t a = sw_dtype_bytes(to.dtype), b = sw_dtype_bytes(from.dtype);
+        if (b != 0 && (growth == 0 || a * *of > growth * b)) {
+            growth = a;
+            *of = b;
+        }
+    }
+    return growth;
+}
+
+static uint64_t align_down(uint64_t bytes)
+{
+    return bytes > ALIGN ? bytes / ALIGN * ALIGN : bytes;
+}
+
+swi_budget swi_execute_budget(const sw_work_options *work, const sw_catalog *source,
+                              const swi_layout *layout)
+{
+    uint64_t of, growth = find_growth(source, layout, &of);
+    uint64_t memory = swi_work_memory(work), threads = swi_work_threads(work);
+    if (threads > memory / THREAD_MIN)
+        threads = memory >= THREAD_MIN ? memory / THREAD_MIN : 1;
+    uint64_t each = memory / threads;
+    if (each < THREAD_MIN)
+        each = THREAD_MIN;
+    uint64_t bounce = align_down(each / 8 < BOUNCE_MAX ? each / 8 : BOUNCE_MAX);
+    uint64_t rest = each - bounce - 2 * ALIGN;
+    swi_budget budget = {
+        .threads = (uint32_t)threads,
+        .bounce_bytes = (size_t)bounce,
+        .window_bytes = (size_t)align_down(rest / (of + growth) * of),
+    };
+    if (growth != 0)
+        budget.out_bytes = (size_t)(budget.window_bytes / of * growth + ALIGN);
+    return budget;
+}
+
+uint64_t swi_execute_window_bytes(const sw_work_options *work, const sw_catalog *source,
+                                  const swi_layout *layout)
+{
+    return swi_execute_budget(work, source, layout).window_bytes;
+}
+
+/* ---- workers -------------------------------------------------------------------------------- */
+
+static void free_worker(swi_worker *w)
+{
+    if (w == NULL)
+        return;
+    free(w->memory);
+    swi_moves_free(&w->moves);
+    free(w);
+}
+
+static sw_status make_worker(swi_run *run, swi_extents *extents, swi_crc_track *track,
+                             sw_report *report, swi_worker **out, sw_error *err)
+{
+    void *p;
+    sw_status status = swi_alloc_array(1, sizeof(swi_worker), &p, err);
+    if (status != SW_OK)
+        return status;
+    swi_worker *w = p;
+    const swi_budget *b = &run->budget;
+    /* Not zeroed: pages that are not used are not touched. */
+    if (posix_memalign(&p, ALIGN, b->window_bytes + 64 + b->out_bytes + 64 + b->bounce_bytes) !=
+        0) {
+        free(w);
+        return swi_fail_nomem(err);
+    }
+    w->run = run;
+    w->memory = p;
+    w->bounce = w->memory;
+    w->in = w->bounce + b->bounce_bytes;
+    w->out = w->in + (b->window_bytes + 127) / 64 * 64;
+    w->fetch = (swi_fetch){
+        .source = run->source,
+        .extents = extents,
+        .track = track,
+        .report = report,
+        .bounce = w->bounce,
+        .bounce_bytes = b->bounce_bytes,
+        .tally = &w->tally,
+    };
+    *out = w;
+    return SW_OK;
+}
+
+static bool take(void *ctx, void *worker)
+{
+    return swi_unit_take(ctx, &((swi_worker *)worker)->unit);
+}
+
+static sw_status work_unit(void *ctx, void *worker, sw_error *err)
+{
+    (void)ctx;
+    return swi_unit_do(worker, err);
+}
+
+static void add_tally(sw_tally *sum, const sw_tally *t)
+{
+    sum->read_bytes += t->read_bytes;
+    sum->written_bytes += t->written_bytes;
+    sum->checked_bytes += t->checked_bytes;
+    sum->unchecked_bytes += t->unchecked_bytes;
+    sum->cast_elements += t->cast_elements;
+    sum->cast_overflows += t->cast_overflows;
+    sum->cast_underflows += t->cast_underflows;
+}
+
+/* ---- records that did not pass whole -----------------------------------------------------------
+ */
+
+typedef struct leftover {
+    swi_fetch *fetch;
+    bool resumed;
+} leftover;
+
+/*
+ * Given up for want of room, or cut because an earlier run had finished the other files: read once
+ * more as a whole. A record of which less was asked for is only counted.
+ */
+static sw_status see_to(void *ctx, uint32_t blob, bool partial, uint64_t seen_bytes, sw_error *err)
+{
+    const leftover *l = ctx;
+    if (!partial || l->resumed)
+        return swi_fetch_check(l->fetch, blob, "", err);
+    l->fetch->tally->unchecked_bytes += seen_bytes;
+    return SW_OK;
+}
+
+static bool any_skipped(const swi_run *run)
+{
+    for (uint32_t f = 0; f < sw_catalog_file_count(run->target); f++)
+        if (swi_outputs_skips(run->outputs, f))
+            return true;
+    return false;
+}
+
+/* ---- the run -------------------------------------------------------------------------------- */
+
+typedef struct parts {
+    swi_pool pool;
+    swi_plan *plan;
+    swi_outputs *outputs;
+    swi_extents *extents;
+    swi_crc_track *track;
+    void **workers;
+    uint32_t worker_count;
+} parts;
+
+static sw_status make_parts(parts *p, swi_run *run, const swi_sink *sink, sw_report *report,
+                            sw_error *err)
+{
+    void *workers;
+    sw_status status = swi_pool_init(&p->pool, err);
+    if (status == SW_OK)
+        status = swi_plan_make(run->source->catalog, run->layout, run->budget.window_bytes,
+                               sink->skip, sink->ctx, &p->plan, err);
+    if (status == SW_OK)
+        status = swi_extents_make(run->source, EXTENT_SLOTS, &p->extents, err);
+    if (status == SW_OK)
+        status = swi_crc_track_make(swi_catalog_blob_count(run->source->catalog), &p->track, err);
+    if (status == SW_OK)
+        status = swi_alloc_array(run->budget.threads, sizeof(void *), &workers, err);
+    if (status != SW_OK)
+        return status;
+    p->workers = workers;
+    for (; p->worker_count < run->budget.threads; p->worker_count++) {
+        swi_worker *w = NULL;
+        status = make_worker(run, p->extents, p->track, report, &w, err);
+        if (status != SW_OK)
+            return status;
+        p->workers[p->worker_count] = w;
+    }
+    run->plan = p->plan;
+    status = swi_outputs_make(run->layout, sink, &p->pool, &p->outputs, err);
+    run->outputs = p->outputs;
+    return status;
+}
+
+static void free_parts(parts *p)
+{
+    for (uint32_t i = 0; i < p->worker_count; i++)
+        free_worker(p->workers[i]);
+    free(p->workers);
+    swi_crc_track_free(p->track);
+    swi_extents_free(p->extents);
+    swi_plan_free(p->plan);
+    swi_pool_end(&p->pool);
+}
+
+sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally *tally,
+                          sw_error *err)
+{
+    swi_run run = {
+        .source = in->source,
+        .layout = in->layout,
+        .target = swi_layout_catalog(in->layout),
+        .budget = in->budget,
+    };
+    parts p = {0};
+    sw_status status = make_parts(&p, &run, in->sink, report, err);
+    if (status != SW_OK)
+        goto done;
+    const swi_job job = {.ctx = &run, .take = take, .work = work_unit};
+    status = swi_pool_run(&p.pool, &job, p.workers, p.worker_count, in->work,
+                          swi_outputs_bytes(p.outputs), err);
+    if (status == SW_OK) {
+        leftover left = {
+            .fetch = &((swi_worker *)p.workers[0])->fetch,
+            .resumed = any_skipped(&run),
+        };
+        sw_error error = {0};
+        status = swi_crc_track_left(p.track, see_to, &left, &error);
+        if (status != SW_OK) {
+            swi_pool_fail(&p.pool, UINT64_MAX, &error); /* nothing more is finished */
+            if (err != NULL)
+                *err = error;
+        }
+    }
+    for (uint32_t i = 0; i < p.worker_count && tally != NULL; i++)
+        add_tally(tally, &((const swi_worker *)p.workers[i])->tally);
+done:
+    if (p.outputs != NULL) {
+        sw_status ended = swi_outputs_end(p.outputs, status == SW_OK, err);
+        status = status == SW_OK ? ended : status;
+    }
+    free_parts(&p);
+    return status;
+}
+
+sw_status swi_execute(const swi_source *source, const swi_layout *layout, const swi_sink *sink,
+                      const sw_work_options *work, sw_report *report, sw_tally *tally,
+                      sw_error *err)
+{
+    const swi_execute_in in = {
+        .source = source,
+        .layout = layout,
+        .sink = sink,
+        .work = work,
+        .budget = swi_execute_budget(work, source->catalog, layout),
+    };
+    return swi_execute_job(&in, report, tally, err);
+}
