@@ -18,10 +18,14 @@ static const magic magics[] = {
     {"\x89HDF\r\n\x1a\n", 8, "an HDF5 file"},
     {"GGUF", 4, "a GGUF file"},
     {"\x93NUMPY", 6, "a NumPy array"},
-    {"\xfd" "7zXZ", 5, "an xz file"},
+    {"\xfd"
+     "7zXZ",
+     5, "an xz file"},
     {"/annex/objects/", 15, "a git-annex pointer (the data was not downloaded)"},
     {"{\"", 2, "a JSON text"},
-    {"\x7f" "ELF", 4, "a program"},
+    {"\x7f"
+     "ELF",
+     4, "a program"},
 };
 
 static bool looks_like_html(const char *text, size_t size)

@@ -224,7 +224,7 @@ static sw_status read_field(header *h, swi_st_row *row, unsigned *seen, sw_error
 /* The number of bytes that shape and dtype ask for is that of the range [ST-10]. */
 static sw_status check_size(const header *h, const swi_st_row *row, size_t offset, sw_error *err)
 {
-    const int64_t *shape = h->st->dims + row->shape_at;
+    const int64_t *shape = swi_st_row_shape(h->st, row);
     uint64_t elements, bits;
     if (!swi_shape_elements(row->axes, shape, &elements))
         return swi_fail_at(err, SW_ERR_FORMAT, "ST-8", offset, "shape: too many elements");

@@ -46,7 +46,7 @@ static sw_status read_offsets(sharding *s, swi_st_row *row, sw_error *err)
     if (st->saved_count >= SWI_ST_NO_OFFSETS)
         return swi_fail_at(err, SW_ERR_LIMIT, "ST-17", 0, "more than 2^32 saved offsets");
     uint32_t at = (uint32_t)st->saved_count;
-    const int64_t *shape = st->dims + row->shape_at;
+    const int64_t *shape = swi_st_row_shape(st, row);
     for (uint32_t axis = 0; axis < row->axes; axis++) {
         int64_t end;
         status = expect(s, SWI_JSON_INT, "saved_offsets: fewer integers than dimensions", err);

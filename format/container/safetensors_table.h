@@ -44,6 +44,12 @@ struct swi_st {
     uint64_t data_offset_bytes;
 };
 
+/* NULL for a scalar: dims may be NULL then. */
+static inline const int64_t *swi_st_row_shape(const swi_st *st, const swi_st_row *row)
+{
+    return row->axes > 0 ? st->dims + row->shape_at : NULL;
+}
+
 /*
  * Fills names, rows (in the order of the header), dims, unknown and meta_* from the JSON. Each
  * row's size is proved against its range, the ranges among each other are not. Positions in errors
