@@ -13,7 +13,7 @@ static sw_status fail(const swi_zip *zip, sw_status status, const char *clause, 
     return swi_fail_at(err, status, clause, zip->offset + pos, "zip archive: %s", what);
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------- */
 
 static sw_status read_window(const swi_zip *zip, const swi_reader *reader, uint64_t pos,
                              uint64_t size, swi_zip_window *w, sw_error *err)
@@ -63,7 +63,7 @@ sw_status swi_zip_get(const swi_zip *zip, const swi_reader *reader, uint64_t pos
     return SW_OK;
 }
 
-/* ---- end records ---------------------------------------------------------------------------- */
+/* ---- end records ------------------------------------------------------------------------- */
 
 /* Position of the end record in the window: its comment must reach the end exactly. */
 static bool find_end(const swi_zip_window *tail, size_t *at)
@@ -208,8 +208,7 @@ static sw_status read_directory(swi_zip *zip, const swi_reader *reader, const en
     return read_window(zip, reader, end->dir_offset, zip->bytes - end->dir_offset, &zip->tail, err);
 }
 
-/* ---- directory entries ------------------------------------------------------------------------
- */
+/* ---- directory entries ------------------------------------------------------------------- */
 
 static bool name_safe(const uint8_t *name, size_t size)
 {

@@ -151,8 +151,7 @@ sw_status swi_zstd_decode(const swi_reader *reader, uint32_t file, uint64_t offs
     return st;
 }
 
-/* ---- the decoded bytes as a reader --------------------------------------------------------------
- */
+/* ---- the decoded bytes as a reader ------------------------------------------------------- */
 
 struct swi_zstd_view {
     swi_reader pub;

@@ -79,8 +79,7 @@ static sw_status open_place(const swi_blob *blob, const swi_reader *reader, plac
     return SW_OK;
 }
 
-/* ---- resolve -----------------------------------------------------------------------------------
- */
+/* ---- resolve ----------------------------------------------------------------------------- */
 
 /* Where decoded bytes go. */
 typedef struct scratch {
@@ -192,8 +191,7 @@ static sw_status item_resolve(const swi_blob *blob, const swi_reader *reader, sw
     return st;
 }
 
-/* ---- check -------------------------------------------------------------------------------------
- */
+/* ---- check ------------------------------------------------------------------------------- */
 
 static sw_status item_check(const swi_blob *blob, const swi_reader *reader,
                             const swi_blob_label *label, uint8_t *buffer, size_t buffer_bytes,
@@ -239,8 +237,7 @@ done:
     return st;
 }
 
-/* ---- values ------------------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 /* An item that is no archive: raw bytes of a custom planner. */
 static sw_status load_bytes(const place *p, sw_value_graph **graph, sw_value *root, sw_error *err)

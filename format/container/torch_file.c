@@ -15,8 +15,7 @@
 #define SMALL_RECORD 64u
 #define STORAGES_MAX ((size_t)1 << 28)
 
-/* ---- storages: persistent ids ------------------------------------------------------------------
- */
+/* ---- storages: persistent ids ------------------------------------------------------------ */
 
 typedef struct storage_id {
     const char *module, *class_name;
@@ -120,8 +119,7 @@ static sw_status on_persistent(void *ctx, sw_value_graph *g, sw_value id, sw_val
     return swi_graph_persistent(g, id, out, err);
 }
 
-/* ---- records -----------------------------------------------------------------------------------
- */
+/* ---- records ----------------------------------------------------------------------------- */
 
 static const swi_zip_entry *find_record(const swi_torch_file *tf, const char *name)
 {
@@ -305,8 +303,7 @@ sw_status swi_torch_open_zip(const swi_reader *reader, uint32_t file, uint64_t o
     return SW_OK;
 }
 
-/* ---- the file ----------------------------------------------------------------------------------
- */
+/* ---- the file ---------------------------------------------------------------------------- */
 
 sw_status swi_torch_is_zip(const swi_reader *reader, uint32_t file, uint64_t offset, uint64_t bytes,
                            bool *is_zip, sw_error *err)

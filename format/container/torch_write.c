@@ -75,8 +75,7 @@ static sw_status write_archive(swi_buf *out, const swi_buf *pickle, bool has_sto
     return st;
 }
 
-/* ---- data.pkl of a bare tensor
- * ------------------------------------------------------------------- */
+/* ---- data.pkl of a bare tensor ----------------------------------------------------------- */
 
 /* An emitter that stays failed, so that the code reads like the pickle. */
 typedef struct emitter {

@@ -9,7 +9,7 @@
 
 #include "codec/json.h"
 
-/* ---- a document as a line of its events ------------------------------------------------------ */
+/* ---- a document as a line of its events -------------------------------------------------- */
 
 static void note(swi_buf *line, const swi_json_event *event)
 {
@@ -82,7 +82,7 @@ static void assert_bad(const char *document, uint64_t position, const char *text
     assert_bad_bytes(document, strlen(document), position, text);
 }
 
-/* ---- good documents -------------------------------------------------------------------------- */
+/* ---- good documents ---------------------------------------------------------------------- */
 
 static void test_structures(void **state)
 {
@@ -147,7 +147,7 @@ static void test_strings(void **state)
     swi_buf_free(&line);
 }
 
-/* ---- bad documents --------------------------------------------------------------------------- */
+/* ---- bad documents ----------------------------------------------------------------------- */
 
 static void test_bad_structures(void **state)
 {
@@ -238,7 +238,7 @@ static void test_bad_strings(void **state)
     assert_bad("{\"\xff\":1}", 2, "not UTF-8");
 }
 
-/* ---- bounds ---------------------------------------------------------------------------------- */
+/* ---- bounds ------------------------------------------------------------------------------ */
 
 static void test_depth(void **state)
 {
@@ -310,7 +310,7 @@ static void test_every_changed_byte(void **state)
         }
 }
 
-/* ---- the other calls ------------------------------------------------------------------------- */
+/* ---- the other calls --------------------------------------------------------------------- */
 
 static void test_skip(void **state)
 {

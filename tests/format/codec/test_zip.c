@@ -83,8 +83,7 @@ static sw_status read_bytes(const void *data, size_t size, swi_buf *all, sw_erro
     return st;
 }
 
-/* ---- good -------------------------------------------------------------------------------------
- */
+/* ---- good -------------------------------------------------------------------------------- */
 
 static void good_same_bytes_as_torch(void **state)
 {
@@ -261,8 +260,7 @@ static void good_many_records(void **state)
     swi_buf_free(&out);
 }
 
-/* ---- bad --------------------------------------------------------------------------------------
- */
+/* ---- bad --------------------------------------------------------------------------------- */
 
 static void bad_every_truncation(void **state)
 {
