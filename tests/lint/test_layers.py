@@ -29,7 +29,7 @@ EXTERNAL = {
     r"openssl/\w+\.h": 2,  # digest and sign
 }
 SYSTEM = set("""
-assert ctype dirent endian errno fcntl fenv float inttypes iso646 limits locale math poll pthread
+assert ctype dirent endian errno fcntl fenv float fnmatch getopt inttypes iso646 limits locale math poll pthread
 sched signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string
 strings sys/auxv sys/file sys/ioctl sys/random sys/resource sys/stat sys/statfs sys/statvfs
 sys/syscall sys/sysmacros sys/time sys/types sys/uio sys/vfs sys/wait threads time unistd wchar
