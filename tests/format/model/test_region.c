@@ -279,12 +279,14 @@ static void test_no_pairs_in_a_grid(void **state)
         add(&s, (int64_t[]){i % 20, i / 20 % 20, i / 400}, (int64_t[]){1, 1, 1});
     assert_ok(swi_boxes_disjoint(&work, &s.boxes, &verdict, &a, &b, &err), &err);
     assert_int_equal(verdict, SWI_DISJOINT);
-    /* A column beside two boxes: only after the cut on axis 1 does axis 0 split them. */
+    /* A column beside two rows cut unevenly: only after the cut on axis 1 does axis 0 split. */
     s.boxes.count = 0;
     s.boxes.axes = 2;
     add(&s, (int64_t[]){0, 0}, (int64_t[]){20, 10});
-    add(&s, (int64_t[]){0, 10}, (int64_t[]){10, 10});
-    add(&s, (int64_t[]){10, 10}, (int64_t[]){10, 10});
+    add(&s, (int64_t[]){0, 10}, (int64_t[]){10, 5});
+    add(&s, (int64_t[]){0, 15}, (int64_t[]){10, 5});
+    add(&s, (int64_t[]){10, 10}, (int64_t[]){10, 3});
+    add(&s, (int64_t[]){10, 13}, (int64_t[]){10, 7});
     work.sort_budget = 100;
     assert_ok(swi_boxes_disjoint(&work, &s.boxes, &verdict, &a, &b, &err), &err);
     assert_int_equal(verdict, SWI_DISJOINT);
