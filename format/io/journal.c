@@ -135,7 +135,11 @@ static sw_status parse(swi_journal *journal, const char *id, const uint8_t *data
         if (!swi_get_u8(&payload, &kind) || !swi_get_u8(&payload, &space) || space != ' ' ||
             (kind != '+' && kind != '-') || (kind == '+' && !get_decimal(&payload, &bytes)))
             break;
-        status = note(journal, payload.data + payload.pos, swi_cursor_left(&payload), bytes, err);
+        const uint8_t *path = payload.data + payload.pos;
+        size_t path_size = swi_cursor_left(&payload);
+        if (path_size == 0 || memchr(path, 0, path_size) != NULL)
+            break; /* no path that we wrote */
+        status = note(journal, path, path_size, bytes, err);
         journal->end = c.pos;
     }
     return status;
