@@ -565,8 +565,12 @@ sw_status swi_pm_build(swi_pm *m)
         swi_pm_made *made = made_by_hook(m, v);
         if (made != NULL) {
             const swi_pickle_hook *hook = made->hook;
+            int64_t ref = made->ref;
             made->hook = NULL;
-            return build_by_hook(m, hook, v, state, made->ref);
+            /* What was made inside this one was built before it: those places are free again. */
+            while (m->made_count > 0 && m->made[(m->made_count - 1) % SWI_PM_MADE_MAX].hook == NULL)
+                m->made_count--;
+            return build_by_hook(m, hook, v, state, ref);
         }
     }
     if (!sw_value_get_object(m->g, v, &object))
