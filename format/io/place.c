@@ -348,14 +348,17 @@ sw_status swi_place_remove(const swi_place *place, const char *name, sw_error *e
         (void)close(fd);
         return SW_OK;
     }
+    /* The store closes its own descriptor; this one keeps the lock until the name is gone. */
+    int hold = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     swi_store *store;
     sw_status status = swi_store_from_dir(fd, name, &store, err);
-    if (status != SW_OK)
-        return status;
-    status = swi_tree_clear(store, err);
-    swi_store_close(store);
+    if (status == SW_OK) {
+        status = swi_tree_clear(store, err);
+        swi_store_close(store);
+    }
     if (status == SW_OK && unlinkat(place->parent_fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
         status = fail_name(err, errno, name, "cannot remove");
+    close_fd(&hold);
     return status;
 }
 

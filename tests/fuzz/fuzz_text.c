@@ -1,4 +1,4 @@
-/* Any bytes as text to print, and as pattern and name: the first byte says where the name starts. */
+/* Any bytes as text to print, and as pattern and name; the first byte says where to part them. */
 #include <stdlib.h>
 #include <string.h>
 
