@@ -1,0 +1,98 @@
+#include "load.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "cover.h"
+#include "view.h"
+
+#define EXTENT_SLOTS 64U
+#define BOUNCE_BYTES ((size_t)256 << 10)
+
+/* A damaged tensor can be read where it is whole, but not where its parts contradict each other. */
+static sw_status check_tensor(const sw_catalog *catalog, uint32_t tensor, sw_tensor_info *info,
+                              sw_error *err)
+{
+    swi_quoted room;
+    if (!sw_catalog_tensor(catalog, tensor, info))
+        return swi_fail(err, SW_ERR_ARG, "no tensor %" PRIu32, tensor);
+    sw_status defect = swi_tensor_defect(catalog, tensor);
+    if (defect != SW_OK && defect != SW_ERR_INCOMPLETE)
+        return swi_fail(err, defect, "tensor \"%s\" is damaged: %s",
+                        swi_quote_str(&room, info->name), sw_status_name(defect));
+    return SW_OK;
+}
+
+sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out, sw_error *err)
+{
+    swi_view v = {.source = source, .tensor = tensor};
+    sw_status status = check_tensor(source->catalog, tensor, &v.info, err);
+    if (status != SW_OK)
+        return status;
+    void *bounce;
+    status = swi_cover_make(source->catalog, tensor, true, &v.cover, err);
+    if (status == SW_OK)
+        status = swi_extents_make(source, EXTENT_SLOTS, &v.extents, err);
+    if (status == SW_OK)
+        status = swi_alloc_array(BOUNCE_BYTES, 1, &bounce, err);
+    if (status != SW_OK) {
+        swi_view_close(&v);
+        return status;
+    }
+    v.bounce = bounce;
+    *out = v;
+    return SW_OK;
+}
+
+void swi_view_close(swi_view *view)
+{
+    swi_cover_end(&view->cover);
+    swi_extents_free(view->extents);
+    swi_moves_free(&view->moves);
+    free(view->bounce);
+    *view = (swi_view){0};
+}
+
+sw_status swi_view_read(swi_view *view, uint64_t lo, uint64_t hi, void *out, sw_error *err)
+{
+    swi_quoted room;
+    uint64_t held;
+    if (lo > hi || hi > view->info.elements)
+        return swi_fail(err, SW_ERR_ARG,
+                        "tensor \"%s\": elements %" PRIu64 " to %" PRIu64 " of %" PRIu64,
+                        swi_quote_str(&room, view->info.name), lo, hi, view->info.elements);
+    if (lo == hi)
+        return SW_OK;
+    sw_status status = swi_cover_moves(&view->cover, lo, hi, &view->moves, &held, err);
+    if (status != SW_OK)
+        return status;
+    if (held != hi - lo)
+        return swi_fail(err, SW_ERR_INCOMPLETE,
+                        "tensor \"%s\": only %" PRIu64 " of the %" PRIu64 " elements from %" PRIu64
+                        " on are there",
+                        swi_quote_str(&room, view->info.name), held, hi - lo, lo);
+    swi_fetch fetch = {
+        .source = view->source,
+        .extents = view->extents,
+        .bounce = view->bounce,
+        .bounce_bytes = BOUNCE_BYTES,
+        .tally = &view->tally,
+    };
+    for (size_t i = 0; i < view->moves.count && status == SW_OK; i++)
+        status = swi_fetch_move(&fetch, view->tensor, &view->moves.items[i], out, err);
+    return status;
+}
+
+sw_status swi_load_interval(const swi_source *source, uint32_t tensor, uint64_t lo, uint64_t hi,
+                            void *out, sw_error *err)
+{
+    swi_view view;
+    sw_status status = swi_view_open(source, tensor, &view, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_view_read(&view, lo, hi, out, err);
+    swi_view_close(&view);
+    return status;
+}

@@ -1,0 +1,26 @@
+/* One tensor opened for reading in parts, one thread at a time. */
+#ifndef SW_RESHARD_VIEW_H
+#define SW_RESHARD_VIEW_H
+
+#include "cover.h"
+#include "fetch.h"
+
+typedef struct swi_view {
+    const swi_source *source;
+    uint32_t tensor;
+    sw_tensor_info info;
+    swi_cover cover;
+    swi_extents *extents;
+    swi_moves moves;
+    uint8_t *bounce;
+    sw_tally tally;
+} swi_view;
+
+SW_MUST_USE sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out,
+                                    sw_error *err);
+void swi_view_close(swi_view *view); /* ends with {0} */
+/* Elements [lo, hi) into `out`. Holes are SW_ERR_INCOMPLETE, then `out` is untouched. */
+SW_MUST_USE sw_status swi_view_read(swi_view *view, uint64_t lo, uint64_t hi, void *out,
+                                    sw_error *err);
+
+#endif

@@ -1,0 +1,464 @@
+/* Plans of random checkpoints: accepted as they are, refused with any single thing changed. */
+#include "world.h"
+
+#include "base/arena.h"
+#include "cover.h"
+
+/* A plan in which one thing is wrong. */
+typedef struct mutant {
+    const swi_plan *plan;
+    harness_prng *prng;
+    int kind;
+    bool in_writes;
+    uint64_t window; /* number of the window in which it happens */
+    swi_window at;   /* that window, once it came */
+    bool has_window, has_passed;
+    bool repeat;
+    bool done; /* something was changed */
+} mutant;
+
+enum {
+    DROP_WINDOW,
+    REPEAT_WINDOW,
+    SHORTEN_WINDOW,
+    DROP_MOVE,
+    REPEAT_MOVE,
+    BLOB_BASE,
+    WINDOW_BASE,
+    BLOB_STRIDE,
+    WINDOW_STRIDE,
+    LENGTH,
+    BLOB,
+    KINDS
+};
+
+static uint64_t number_of(const swi_plan *plan, const swi_window *w)
+{
+    swi_plan_cursor cursor = {0};
+    swi_window other;
+    uint64_t n = 0;
+    while (swi_plan_next(plan, &cursor, &other) && (other.tensor != w->tensor || other.lo != w->lo))
+        n++;
+    return n;
+}
+
+static bool mutant_next(const void *ctx, swi_plan_cursor *cursor, swi_window *out)
+{
+    mutant *m = (mutant *)(uintptr_t)ctx;
+    if (m->repeat) {
+        m->repeat = false;
+        *out = m->at;
+        return true;
+    }
+    if (!swi_plan_next(m->plan, cursor, out))
+        return false;
+    if (m->has_passed || number_of(m->plan, out) != m->window)
+        return true;
+    m->has_passed = true;
+    m->has_window = true;
+    m->at = *out;
+    if (m->kind == DROP_WINDOW) {
+        m->done = true;
+        return swi_plan_next(m->plan, cursor, out);
+    }
+    if (m->kind == REPEAT_WINDOW)
+        m->repeat = m->done = true;
+    if (m->kind == SHORTEN_WINDOW && out->hi - out->lo > 1) {
+        out->hi--;
+        m->done = true;
+    }
+    return true;
+}
+
+static int64_t other_number(mutant *m, int64_t v, int64_t unit)
+{
+    int64_t by = unit * (1 + (int64_t)harness_random_below(m->prng, 3));
+    return harness_random(m->prng) & 1 ? v + by : v - by;
+}
+
+static void change_move(mutant *m, swi_move *move, uint32_t element_bytes)
+{
+    uint32_t k = move->axes > 0 ? (uint32_t)harness_random_below(m->prng, move->axes) : 0;
+    m->done = true;
+    switch (m->kind) {
+    case BLOB_BASE:
+        move->blob_base = other_number(m, move->blob_base, element_bytes);
+        return;
+    case WINDOW_BASE:
+        move->window_base = other_number(m, move->window_base, element_bytes);
+        return;
+    case BLOB:
+        move->blob ^= 1;
+        return;
+    default:
+        break;
+    }
+    if (move->axes == 0) {
+        m->done = false;
+        return;
+    }
+    if (m->kind == BLOB_STRIDE)
+        move->blob_stride[k] = other_number(m, move->blob_stride[k], element_bytes);
+    else if (m->kind == WINDOW_STRIDE)
+        move->window_stride[k] = other_number(m, move->window_stride[k], element_bytes);
+    else
+        move->length[k] = other_number(m, move->length[k], 1);
+}
+
+static void mutate_moves(mutant *m, const swi_window *w, swi_moves *moves, uint32_t element_bytes)
+{
+    sw_error err = {0};
+    if (!m->has_window || m->done || w->tensor != m->at.tensor || w->lo != m->at.lo ||
+        moves->count == 0)
+        return;
+    size_t i = (size_t)harness_random_below(m->prng, moves->count);
+    if (m->kind == DROP_MOVE) {
+        moves->items[i] = moves->items[--moves->count];
+        m->done = true;
+    } else if (m->kind == REPEAT_MOVE) {
+        assert_ok(swi_grow_array((void **)&moves->items, &moves->capacity, moves->count + 1,
+                                 sizeof(swi_move), &err),
+                  &err);
+        moves->items[moves->count++] = moves->items[i];
+        m->done = true;
+    } else {
+        change_move(m, &moves->items[i], element_bytes);
+    }
+}
+
+static sw_status mutant_reads(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    mutant *m = (mutant *)(uintptr_t)ctx;
+    sw_status status = swi_plan_reads(m->plan, w, moves, err);
+    if (status == SW_OK && !m->in_writes && m->kind >= DROP_MOVE)
+        mutate_moves(m, w, moves, 2);
+    return status;
+}
+
+static sw_status mutant_writes(const void *ctx, const swi_window *w, swi_moves *moves,
+                               sw_error *err)
+{
+    mutant *m = (mutant *)(uintptr_t)ctx;
+    sw_status status = swi_plan_writes(m->plan, w, moves, err);
+    if (status == SW_OK && m->in_writes && m->kind >= DROP_MOVE)
+        mutate_moves(m, w, moves, 2);
+    return status;
+}
+
+static void try_mutants(world *w, const swi_plan *plan, const swi_layout *layout, uint32_t *tried)
+{
+    uint64_t windows = 0;
+    swi_plan_cursor cursor = {0};
+    swi_window window;
+    while (swi_plan_next(plan, &cursor, &window))
+        windows++;
+    for (int kind = 0; kind < KINDS * 2 && windows > 0; kind++) {
+        sw_error err = {0};
+        mutant m = {
+            .plan = plan,
+            .prng = &w->prng,
+            .kind = kind % KINDS,
+            .in_writes = kind >= KINDS,
+            .window = world_below(w, windows),
+        };
+        const swi_plan_view view = {
+            .ctx = &m, .next = mutant_next, .reads = mutant_reads, .writes = mutant_writes};
+        sw_status status = swi_plan_check_view(&view, w->catalog, layout, &err);
+        if (!m.done) {
+            assert_ok(status, &err);
+            continue;
+        }
+        if (status == SW_OK)
+            fail_msg("a plan with mutation %d (writes: %d) passes", m.kind, m.in_writes);
+        assert_error(&err, SW_ERR_CONFLICT, "plan check: tensor \"t");
+        tried[kind % KINDS]++;
+    }
+}
+
+static void test_plans_and_mutants(void **state)
+{
+    uint32_t tried[KINDS] = {0};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 120; seed++) {
+        world w = {.strided = seed % 3 == 0};
+        sw_error err = {0};
+        swi_plan *plan = NULL;
+        world_make(&w, seed + 5000);
+        swi_layout *layout = world_layout(&w);
+        uint64_t bytes = world_below(&w, 3) == 0 ? 1 << 20 : 1 + world_below(&w, 700);
+        assert_ok(swi_plan_make(w.catalog, layout, bytes, NULL, NULL, &plan, &err), &err);
+        assert_ok(swi_plan_check(plan, w.catalog, layout, &err), &err);
+        try_mutants(&w, plan, layout, tried);
+        swi_plan_free(plan);
+        swi_layout_free(layout);
+        world_free(&w);
+    }
+    for (int kind = 0; kind < KINDS; kind++)
+        assert_true(tried[kind] > 20);
+}
+
+static void test_replicas_are_read_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        world w = {.replicas = true};
+        sw_error err = {0};
+        swi_plan *plan = NULL;
+        world_make(&w, seed + 6000);
+        swi_layout *layout = world_layout(&w);
+        assert_ok(swi_plan_make(w.catalog, layout, 100, NULL, NULL, &plan, &err), &err);
+        assert_ok(swi_plan_check(plan, w.catalog, layout, &err), &err);
+        swi_plan_free(plan);
+        swi_layout_free(layout);
+        world_free(&w);
+    }
+}
+
+static bool skip_first(const void *ctx, uint32_t file)
+{
+    (void)ctx;
+    return file == 0;
+}
+
+static bool skip_none(const void *ctx, uint32_t file)
+{
+    (void)ctx;
+    (void)file;
+    return false;
+}
+
+static bool view_next(const void *ctx, swi_plan_cursor *cursor, swi_window *out)
+{
+    return swi_plan_next(ctx, cursor, out);
+}
+
+static sw_status view_reads(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    return swi_plan_reads(ctx, w, moves, err);
+}
+
+static sw_status view_writes(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    return swi_plan_writes(ctx, w, moves, err);
+}
+
+/* Finished files are left out, and only they: a check that does not know of them complains. */
+static void test_finished_files(void **state)
+{
+    uint32_t refused = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        world w = {0};
+        sw_error err = {0};
+        swi_plan *plan = NULL;
+        world_make(&w, seed + 7000);
+        swi_layout *layout = world_layout(&w);
+        assert_ok(swi_plan_make(w.catalog, layout, 64, skip_first, NULL, &plan, &err), &err);
+        assert_true(swi_plan_skips(plan, 0));
+        assert_false(swi_plan_skips(plan, 1));
+        assert_ok(swi_plan_check(plan, w.catalog, layout, &err), &err);
+        const swi_plan_view view = {plan, view_next, view_reads, view_writes, skip_none};
+        refused += swi_plan_check_view(&view, w.catalog, layout, &err) == SW_ERR_CONFLICT;
+        swi_plan_free(plan);
+        swi_layout_free(layout);
+        world_free(&w);
+    }
+    assert_true(refused > 30);
+}
+
+/* ---- the shape of windows ----------------------------------------------------------------------
+ */
+
+static void one_tensor(world *w, sw_dtype dtype, uint32_t axes, const int64_t *shape)
+{
+    *w = (world){.count = 1};
+    world_tensor *t = &w->tensors[0];
+    (void)snprintf(t->name, sizeof t->name, "t0");
+    t->dtype = dtype;
+    t->axes = axes;
+    t->elements = 1;
+    for (uint32_t k = 0; k < axes; k++) {
+        t->shape[k] = shape[k];
+        t->elements *= (uint64_t)shape[k];
+    }
+    world_build(w);
+}
+
+static void test_windows_are_whole_rows(void **state)
+{
+    const int64_t shape[] = {3, 10, 7};
+    sw_error err = {0};
+    world w;
+    swi_plan *plan = NULL;
+    swi_plan_cursor cursor = {0};
+    swi_window window;
+    uint64_t at = 0;
+    (void)state;
+    one_tensor(&w, SW_F32, 3, shape);
+    swi_layout *layout = world_layout(&w);
+    /* Room for 4 rows of 7: ten rows go as 4 + 4 + 2 would, in equal parts, never over a matrix. */
+    assert_ok(swi_plan_make(w.catalog, layout, 4 * 7 * 4, NULL, NULL, &plan, &err), &err);
+    assert_int_equal(swi_plan_bytes(plan), 3 * 10 * 7 * 4);
+    while (swi_plan_next(plan, &cursor, &window)) {
+        assert_int_equal(window.lo, at);
+        assert_int_equal(window.lo % 7, 0);
+        assert_true(window.hi - window.lo <= 28);
+        assert_int_equal(window.lo / 70, (window.hi - 1) / 70);
+        at = window.hi;
+    }
+    assert_int_equal(at, 210);
+    swi_plan_free(plan);
+    swi_layout_free(layout);
+    world_free(&w);
+}
+
+/* ---- what is refused ---------------------------------------------------------------------------
+ */
+
+static swi_layout *layout_of(sw_dtype dtype, uint32_t axes, const int64_t *shape, uint32_t source)
+{
+    sw_error err = {0};
+    swi_layout *layout = NULL;
+    swi_piece p = {.axes = axes};
+    uint32_t file, tensor;
+    uint64_t bytes = sw_dtype_bytes(dtype);
+    swi_tensor_in in = {"out", 3, dtype, axes, shape, SW_ROLE_PARAMETER};
+    for (uint32_t k = 0; k < axes; k++) {
+        p.view[k] = p.length[k] = shape[k];
+        bytes *= (uint64_t)shape[k];
+    }
+    swi_piece_make_dense(&p, sw_dtype_bytes(dtype));
+    assert_ok(swi_layout_make(NULL, &layout, &err), &err);
+    assert_ok(swi_layout_file(layout, "out", bytes, &file, &err), &err);
+    assert_ok(swi_layout_tensor(layout, &in, source, &tensor, &err), &err);
+    assert_ok(swi_layout_piece(layout, tensor, file, 0, bytes, &p, &err), &err);
+    assert_ok(swi_layout_freeze(layout, &err), &err);
+    return layout;
+}
+
+static void refuse(const world *w, swi_layout *layout, sw_status status, const char *text)
+{
+    sw_error err = {0};
+    swi_plan *plan = NULL;
+    assert_int_equal(swi_plan_make(w->catalog, layout, 4096, NULL, NULL, &plan, &err), status);
+    assert_error(&err, status, text);
+    assert_null(plan);
+    swi_layout_free(layout);
+}
+
+static void test_refusals(void **state)
+{
+    const int64_t shape[] = {4, 6}, turned[] = {6, 4};
+    world w;
+    (void)state;
+    one_tensor(&w, SW_I32, 2, shape);
+    refuse(&w, layout_of(SW_I32, 2, turned, 0), SW_ERR_CONFLICT, "tensor \"out\": its shape");
+    refuse(&w, layout_of(SW_F32, 2, shape, 0), SW_ERR_UNSUPPORTED,
+           "int32 cannot be cast to float32");
+    refuse(&w, layout_of(SW_I32, 2, shape, 7), SW_ERR_ARG, "the source has no tensor 7");
+    world_free(&w);
+}
+
+/* A source with a hole, an overlap. */
+static void damaged(bool overlap, sw_status status, const char *text)
+{
+    const int64_t shape[] = {8};
+    sw_error err = {0};
+    swi_builder *builder = NULL;
+    sw_catalog *catalog = NULL;
+    uint32_t file, tensor;
+    swi_tensor_in in = {"hurt", 4, SW_U8, 1, shape, SW_ROLE_PARAMETER};
+    assert_ok(swi_builder_make(NULL, &builder, &err), &err);
+    assert_ok(swi_builder_file(builder, "f", 100, &file, &err), &err);
+    assert_ok(swi_builder_tensor(builder, &in, &tensor, &err), &err);
+    for (int64_t i = 0; i < 2; i++) {
+        swi_blob blob = {.ops = &swi_blob_slice,
+                         .file = file,
+                         .offset_bytes = 10,
+                         .stored_bytes = 4,
+                         .bytes = 4};
+        int64_t at = overlap ? 3 * i : 4 * i, length = overlap || i == 0 ? 4 : 2;
+        swi_piece p = {
+            .axes = 1, .view = {8}, .offset = {at}, .length = {length}, .stride_bytes = {1}};
+        assert_ok(swi_builder_blob(builder, &blob, &p.blob, &err), &err);
+        assert_ok(swi_builder_piece(builder, tensor, &p, &err), &err);
+    }
+    assert_ok(swi_builder_freeze(builder, NULL, &catalog, &err), &err);
+    world w = {.catalog = catalog};
+    refuse(&w, layout_of(SW_U8, 1, shape, 0), status, text);
+    sw_catalog_free(catalog);
+}
+
+static void test_damaged_sources(void **state)
+{
+    (void)state;
+    damaged(false, SW_ERR_INCOMPLETE, "tensor \"hurt\" is damaged in the source: INCOMPLETE");
+    damaged(true, SW_ERR_CONFLICT, "tensor \"hurt\" is damaged in the source: CONFLICT");
+}
+
+/* ---- lookup
+ * -------------------------------------------------------------------------------------- */
+
+static void test_lookup_against_all_pairs(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        sw_error err = {0};
+        swi_builder *builder = NULL;
+        sw_catalog *catalog = NULL;
+        swi_lookup *lookup = NULL;
+        harness_prng prng = {.state = seed};
+        const int64_t shape[] = {2000};
+        uint32_t file, tensor;
+        swi_tensor_in in = {"t", 1, SW_U8, 1, shape, SW_ROLE_PARAMETER};
+        assert_ok(swi_builder_make(NULL, &builder, &err), &err);
+        assert_ok(swi_builder_file(builder, "f", 4000, &file, &err), &err);
+        assert_ok(swi_builder_tensor(builder, &in, &tensor, &err), &err);
+        swi_builder_allow_replicas(builder, tensor);
+        uint64_t count = 1 + harness_random_below(&prng, 600);
+        for (uint64_t i = 0; i < count; i++) {
+            int64_t at = (int64_t)harness_random_below(&prng, 2000);
+            int64_t most = harness_random_below(&prng, 50) == 0 ? 2000 - at : 5;
+            int64_t length = 1 + (int64_t)harness_random_below(&prng, (uint64_t)most);
+            length = length < 2000 - at ? length : 2000 - at;
+            swi_blob blob = {
+                .ops = &swi_blob_slice, .file = file, .stored_bytes = 2000, .bytes = 2000};
+            swi_piece p = {
+                .axes = 1, .view = {2000}, .offset = {at}, .length = {length}, .stride_bytes = {1}};
+            assert_ok(swi_builder_blob(builder, &blob, &p.blob, &err), &err);
+            assert_ok(swi_builder_piece(builder, tensor, &p, &err), &err);
+        }
+        assert_ok(swi_builder_freeze(builder, NULL, &catalog, &err), &err);
+        assert_ok(swi_lookup_make(catalog, tensor, &lookup, &err), &err);
+        for (int q = 0; q < 50; q++) {
+            uint64_t lo = harness_random_below(&prng, 2000);
+            uint64_t hi = lo + 1 + harness_random_below(&prng, 40);
+            int64_t at = -1;
+            for (uint64_t i = 0; i < count; i++) {
+                swi_piece p;
+                swi_tensor_piece(catalog, tensor, i, &p);
+                if (swi_piece_first(&p) >= hi || swi_piece_end(&p) <= lo)
+                    continue;
+                at = swi_lookup_next(lookup, lo, hi, (uint64_t)(at + 1));
+                assert_int_equal(at, i);
+            }
+            assert_int_equal(swi_lookup_next(lookup, lo, hi, (uint64_t)(at + 1)), -1);
+        }
+        swi_lookup_free(lookup);
+        sw_catalog_free(catalog);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plans_and_mutants),
+        cmocka_unit_test(test_replicas_are_read_once),
+        cmocka_unit_test(test_finished_files),
+        cmocka_unit_test(test_windows_are_whole_rows),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_damaged_sources),
+        cmocka_unit_test(test_lookup_against_all_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
