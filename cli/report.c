@@ -13,8 +13,6 @@ void show_error(const char *verb, const sw_error *err)
     fprintf(stderr, "shardwright %s: %s", verb, err->text);
     if (err->has_offset && err->offset_bytes > 0)
         fprintf(stderr, " (at byte %" PRIu64 ")", err->offset_bytes);
-    if (err->clause[0] != '\0')
-        fprintf(stderr, " [%s]", err->clause);
     fputc('\n', stderr);
 }
 
