@@ -154,7 +154,8 @@ static sw_status scan_headers(raw_scan *s, uint8_t *buffer, size_t buffer_bytes,
 }
 
 static sw_status scan_broken(const swi_store *store, const char *path, const sw_limits *limits,
-                             uint8_t *buffer, size_t buffer_bytes, sw_report *report, sw_error *err)
+                             uint8_t *buffer, size_t buffer_bytes, sw_report *report, bool *row,
+                             sw_error *err)
 {
     swi_file *file = NULL;
     sw_status st = swi_store_open_read(store, path, &file, err);
