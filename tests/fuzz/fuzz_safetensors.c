@@ -1,4 +1,6 @@
-/* The opening of a safetensors file. What opens is walked through and written again. */
+/* The opening of a safetensors file. What opens is walked through and written again. An input that
+ * begins with '{' is a header, to which the length is added, up to the first line end; data follow.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -50,7 +52,7 @@ static void walk(const swi_st *st, uint64_t size)
             __builtin_trap();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void open_file(const uint8_t *data, size_t size)
 {
     mem_reader reader;
     swi_st *st = NULL;
@@ -62,5 +64,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     swi_st_free(st);
     mem_reader_end(&reader);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0 || data[0] != '{') {
+        open_file(data, size);
+        return 0;
+    }
+    const uint8_t *end = memchr(data, '\n', size);
+    size_t header = end != NULL ? (size_t)(end - data) : size;
+    size_t bytes = end != NULL ? size - header - 1 : 0;
+    uint8_t *file = malloc(8 + header + bytes);
+    if (file == NULL)
+        return 0;
+    for (int i = 0; i < 8; i++)
+        file[i] = (uint8_t)((uint64_t)header >> (8 * i));
+    memcpy(file + 8, data, header);
+    if (bytes > 0)
+        memcpy(file + 8 + header, end + 1, bytes);
+    open_file(file, 8 + header + bytes);
+    free(file);
     return 0;
 }
