@@ -151,7 +151,7 @@ static sw_status put(swi_pm *m, uint64_t number)
         if (last->ref < 0 && last->v.bits == v.bits)
             last->ref = (int64_t)number;
     }
-    return swi_graph_put(m->g, number, v, m->err);
+    return swi_ref_put(m->g, number, v, m->err);
 }
 
 static sw_status op_get(swi_pm *m)
@@ -483,7 +483,7 @@ static sw_status run(swi_pm *m)
         const opcode *op = &OPCODES[m->op];
         if (op->run == NULL)
             return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-4", "0x%02x is no opcode", m->op);
-        sw_status status = op->run(m);
+        sw_status status = m->op == 0x94 ? op_memoize(m) : m->op == 'h' ? op_binget(m) : op->run(m);
         if (status != SW_OK)
             return status;
     }

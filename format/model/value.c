@@ -90,7 +90,7 @@ sw_status swi_node_alloc(sw_value_graph *g, size_t words, uint64_t *index, sw_er
 {
     if (words >= SWI_NODE_OWN_WORDS)
         return add_chunk(g, words, index, err);
-    uint64_t *list = free_list(g, words, true);
+    uint64_t *list = words <= SWI_SMALL_WORDS ? &g->free_small[words] : free_list(g, words, true);
     if (*list != 0) {
         *index = *list;
         *list = *swi_words(g, *index);
@@ -459,11 +459,13 @@ void swi_graph_forget(sw_value_graph *g)
 
 static sw_status grow_refs(sw_value_graph *g, size_t number, sw_error *err)
 {
-    if (number >= 0x7fffffff)
+    if (number >= SWI_REFS_MAX)
         return swi_fail(err, SW_ERR_LIMIT, "values: more than 2^31 numbered references");
     if (number >= g->ref_capacity) {
         /* No zeroing: pages that are not used yet take no memory. */
         size_t capacity = number + number / 2 + 64;
+        if (capacity > SWI_REFS_MAX)
+            capacity = SWI_REFS_MAX;
         sw_value *refs = realloc(g->refs, capacity * sizeof *refs);
         if (refs == NULL)
             return swi_fail_nomem(err);
@@ -486,7 +488,7 @@ sw_status swi_graph_put(sw_value_graph *g, uint64_t number, sw_value v, sw_error
     g->refs[number] = v;
     if (swi_value_has_head(v)) {
         uint64_t *head = swi_node(g, v);
-        *head = (*head >> 32 != 0) ? *head | SWI_LINK_SHARED : *head | (number + 1) << 32;
+        *head |= *head >> 32 != 0 ? SWI_LINK_SHARED : (number + 1) << 32;
     }
     return SW_OK;
 }

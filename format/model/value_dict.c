@@ -62,8 +62,6 @@ static uint64_t hash_scalar(const sw_value_graph *g, sw_value v)
     double real;
     const uint8_t *data;
     size_t size;
-    if (swi_value_tag(v) == SWI_TAG_RECORD)
-        return mix(v.bits ^ g->key[0], g->key[1] | 1);
     if (as_whole(g, v, &whole))
         return swi_hash_bytes(g->key, &whole, sizeof whole);
     if (sw_value_float(g, v, &real))
@@ -78,8 +76,20 @@ static bool is_short_tuple(const sw_value_graph *g, sw_value v)
     return swi_value_tag(v) == SWI_TAG_TUPLE && sw_value_size(g, v) <= KEY_MAX_ITEMS;
 }
 
+/*
+ * Records are numbered by our own hooks, usually from 0 up, and a dict of a million of them is
+ * filled in that order: neighbours stay neighbours, so that the hash block is walked, not jumped.
+ */
+static uint64_t hash_record(sw_value v)
+{
+    uint64_t payload = v.bits >> 8;
+    return payload + (payload >> 24) * 0x9e3779b97f4a7c15U;
+}
+
 static uint64_t hash_key(const sw_value_graph *g, sw_value v)
 {
+    if (swi_value_tag(v) == SWI_TAG_RECORD)
+        return hash_record(v);
     if (!is_short_tuple(g, v))
         return hash_scalar(g, v);
     size_t count = sw_value_size(g, v);
@@ -143,6 +153,23 @@ static bool keys_equal(const sw_value_graph *g, sw_value a, sw_value b)
     }
 }
 
+/* keys_equal, with the usual answers first. */
+static inline bool same_key(const sw_value_graph *g, sw_value a, sw_value b)
+{
+    if (a.bits == b.bits)
+        return true;
+    unsigned tag = swi_value_tag(a);
+    if (tag == SWI_TAG_RECORD)
+        return false;
+    if (tag == SWI_TAG_STR && swi_value_tag(b) == SWI_TAG_STR) {
+        const uint64_t *text_a = swi_node(g, a);
+        const uint64_t *text_b = swi_node(g, b);
+        if (text_a[0] != text_b[0] || text_a[1] != text_b[1])
+            return false;
+    }
+    return keys_equal(g, a, b);
+}
+
 /* ---- the dict ------------------------------------------------------------------------------ */
 
 size_t swi_dict_index_words(uint64_t capacity)
@@ -185,7 +212,7 @@ static int64_t find_pair(const sw_value_graph *g, const uint64_t *node, sw_value
     if (node[3] == 0) {
         const uint64_t *pairs = count > 0 ? swi_words(g, node[2]) : NULL;
         for (size_t i = 0; i < count; i++) {
-            if (keys_equal(g, (sw_value){pairs[2 * i]}, key))
+            if (same_key(g, (sw_value){pairs[2 * i]}, key))
                 return (int64_t)i;
         }
         return -1;
@@ -199,7 +226,7 @@ static int64_t find_pair(const sw_value_graph *g, const uint64_t *node, sw_value
             *free_slot = slot;
             return -1;
         }
-        if (keys_equal(g, (sw_value){pairs[2 * (size_t)(pair - 1)]}, key))
+        if (same_key(g, (sw_value){pairs[2 * (size_t)(pair - 1)]}, key))
             return pair - 1;
     }
 }

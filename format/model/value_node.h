@@ -57,6 +57,7 @@ enum {
 #define SWI_INTERN_SLOTS 2048
 #define SWI_INTERN_MAX_BYTES 128
 
+#define SWI_REFS_MAX ((size_t)0x7fffffff)
 #define SWI_LINK_SHARED ((uint64_t)1 << 63)
 #define SWI_LINK_NUMBER ((uint64_t)0x7fffffff << 32)
 #define SWI_COUNT_MASK ((uint64_t)0xffffffff)
@@ -133,6 +134,20 @@ static inline bool swi_int_fits(int64_t v)
 static inline int64_t swi_int_immediate(sw_value v)
 {
     return (int64_t)v.bits >> 8;
+}
+
+/* swi_graph_put, with the usual case inline: the next number. */
+static inline sw_status swi_ref_put(sw_value_graph *g, uint64_t number, sw_value v, sw_error *err)
+{
+    if (number != g->ref_count || number >= g->ref_capacity)
+        return swi_graph_put(g, number, v, err);
+    g->refs[g->ref_count++] = v;
+    g->refs_set++;
+    if (swi_value_has_head(v)) {
+        uint64_t *head = swi_node(g, v);
+        *head |= *head >> 32 != 0 ? SWI_LINK_SHARED : (number + 1) << 32;
+    }
+    return SW_OK;
 }
 
 /* ---- inside model/ ---- */
