@@ -23,7 +23,7 @@ static void require(bool ok, const char *what)
     abort();
 }
 
-/* Mostly small numbers, now and then any 64 bits. */
+/* Mostly small numbers, so that seeds are text ('0' to '?' are 0 to 15); or any 64 bits. */
 static int64_t number(swi_cursor *c)
 {
     uint8_t byte = 0;
@@ -44,14 +44,15 @@ static int64_t number(swi_cursor *c)
 static void add_tensor(swi_builder *b, swi_cursor *c)
 {
     int64_t shape[SW_MAX_AXES];
-    char name[2] = {(char)number(c), (char)number(c)};
+    char name[2];
     sw_error err;
     uint32_t id;
-    swi_tensor_in in = {.name = name,
-                        .name_size = (size_t)(name[1] & 1) + 1,
-                        .dtype = (sw_dtype)(number(c) & 31),
-                        .axes = (uint32_t)(number(c) & 3),
-                        .shape = shape};
+    swi_tensor_in in = {.name = name, .shape = shape};
+    name[0] = (char)number(c);
+    name[1] = (char)number(c);
+    in.name_size = (size_t)(name[1] & 1) + 1;
+    in.dtype = (sw_dtype)(number(c) & 31);
+    in.axes = (uint32_t)(number(c) & 3);
     name[0] = (char)(name[0] + 'a');
     for (uint32_t k = 0; k < in.axes; k++)
         shape[k] = number(c);
@@ -61,10 +62,12 @@ static void add_tensor(swi_builder *b, swi_cursor *c)
 
 static void add_piece(swi_builder *b, swi_cursor *c)
 {
-    swi_piece p = {
-        .blob = (uint32_t)number(c), .axes = (uint32_t)(number(c) & 3), .base_bytes = number(c)};
-    uint32_t tensor = (uint32_t)number(c);
+    swi_piece p = {0};
     sw_error err;
+    p.blob = (uint32_t)number(c);
+    p.axes = (uint32_t)(number(c) & 3);
+    p.base_bytes = number(c);
+    uint32_t tensor = (uint32_t)number(c);
     for (uint32_t k = 0; k < p.axes; k++) {
         p.view[k] = number(c);
         p.offset[k] = number(c);
