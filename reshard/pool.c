@@ -163,6 +163,17 @@ static uint32_t start_threads(swi_pool *pool, thread *threads, uint32_t count)
     return started;
 }
 
+/* Others than the pool's own threads may still fail it. */
+static sw_status get_error(swi_pool *pool, sw_error *err)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    sw_status status = pool->error.status;
+    if (status != SW_OK && err != NULL)
+        *err = pool->error;
+    (void)pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
 sw_status swi_pool_run(swi_pool *pool, const swi_job *job, void *const *workers, uint32_t count,
                        const sw_work_options *work, uint64_t total_bytes, sw_error *err)
 {
@@ -184,9 +195,7 @@ sw_status swi_pool_run(swi_pool *pool, const swi_job *job, void *const *workers,
     for (uint32_t i = 0; i < started; i++)
         (void)pthread_join(threads[i].id, NULL);
     free(threads);
-    if (pool->error.status == SW_OK && !report_progress(pool, work, total_bytes))
+    if (get_error(pool, NULL) == SW_OK && !report_progress(pool, work, total_bytes))
         cancel(pool);
-    if (pool->error.status != SW_OK && err != NULL)
-        *err = pool->error;
-    return pool->error.status;
+    return get_error(pool, err);
 }
