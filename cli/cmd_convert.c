@@ -23,14 +23,16 @@ static const char convert_help[] =
     "  --dry-run              plan and prove, move nothing (the same as: shardwright plan)\n"
     "  --overwrite            replace DEST\n"
     "  --drop-unsafe          convert although something beside the tensors is unsafe\n"
-    "  --drop-role optimizer  say that leaving the optimizer out is wanted\n"
+    "  --drop-role optimizer  leave the optimizer out, and do not mind its damage\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
     "DEST appears whole or not at all. A run that was killed is taken up by the same command.\n"
     "\n"
     "exit codes: 0 done; 2 could not (corrupt, incomplete, contradictory, unknown, I/O);\n"
     "3 something that the target could have held was not carried; 5 refused (unsafe, DEST exists,\n"
-    "over a limit); 128+N ended by signal N\n";
+    "over a limit); 128+N ended by signal N\n"
+    "Any defect of SOURCE refuses it, unless --only, --drop or --drop-role leave the damaged "
+    "out.\n";
 
 typedef struct run {
     common c;
@@ -186,6 +188,7 @@ static bool complete(run *r)
     }
     if (r->drop_role != NULL && strcmp(r->drop_role, "optimizer") != 0)
         return complain(r, "--drop-role takes optimizer");
+    r->options.drop_optimizer = r->drop_role != NULL;
     r->options.only = r->only.items;
     r->options.drop = r->drop.items;
     r->options.open.from = r->c.from;

@@ -125,8 +125,8 @@ static void show_text(const run *r, int code)
     uint64_t defects = sw_report_total(r->report, SW_DEFECT);
     uint64_t dangers = sw_report_total(r->report, SW_DANGER);
     if (code == EXIT_REFUSED)
-        printf("UNSAFE: %" PRIu64 " pickled names would run code when loaded; do not load it\n",
-               dangers);
+        printf("UNSAFE: %" PRIu64 " finding%s of danger; do not load it\n", dangers,
+               dangers == 1 ? "" : "s");
     else if (code == EXIT_FOUND)
         printf("DEFECTIVE: %" PRIu64 " defect%s\n", defects, defects == 1 ? "" : "s");
     else if (code == EXIT_NOTHING)

@@ -79,6 +79,24 @@ static sw_status open_source(job *j, sw_error *err)
                        danger->file, danger->message);
 }
 
+/*
+ * A defect anywhere is a doubt about the whole, so it refuses the conversion, unless the caller has
+ * said what is to be left out: then only what remains must be whole (selection sees to that).
+ */
+static sw_status refuse_defects(const job *j, sw_error *err)
+{
+    const sw_convert_options *o = j->options;
+    const sw_finding *f = first_of(j->report, SW_DEFECT);
+    if (f == NULL || o->only != NULL || o->drop != NULL || o->drop_optimizer)
+        return SW_OK;
+    sw_status status = f->status != SW_OK ? f->status : SW_ERR_CORRUPT;
+    return swi_fail(err, status,
+                    "%s%s%s%s%s: %s; verify lists all that is wrong, and --drop-role optimizer or "
+                    "--only converts what is whole",
+                    f->file, f->file[0] && f->tensor[0] ? ": " : "", f->tensor[0] ? "\"" : "",
+                    f->tensor, f->tensor[0] ? "\"" : "", f->message);
+}
+
 /* The one floating-point type of the tensors to be written, or SW_DTYPE_NONE. */
 static sw_dtype common_dtype(const swi_selection *s)
 {
@@ -236,6 +254,10 @@ static sw_status prepare(job *j, sw_error *err)
     sw_status st = find_target(j, err);
     if (st == SW_OK)
         st = open_source(j, err);
+    if (st == SW_OK) {
+        sw_report_sort(j->report);
+        st = refuse_defects(j, err);
+    }
     if (st == SW_OK)
         st = swi_select(j->source, j->options, j->report, &j->selection, err);
     if (st == SW_OK)

@@ -107,6 +107,7 @@ typedef struct sw_convert_options {
     const char *to;           /* target: "hf", "hf:shard=5GB" */
     const char *const *only;  /* globs of tensor names, NULL-terminated; NULL: all */
     const char *const *drop;  /* globs, NULL-terminated; NULL: none */
+    bool drop_optimizer;      /* leaving the optimizer out is wanted: its damage does not count */
     const char *section;      /* the part of the state dict that is the model; NULL: found */
     const char *strip_prefix; /* taken off every name that has it; all must; NULL: none */
     const char *add_prefix;   /* put before every name; NULL: none */
@@ -121,6 +122,9 @@ typedef struct sw_convert_options {
     sw_open_options open;
     sw_work_options work;
 } sw_convert_options;
+
+/* Any defect of the source refuses the conversion, unless only, drop or drop_optimizer say what is
+ * left out: then what remains must be whole. */
 
 /* One line of the plan: a tensor of the destination. */
 typedef struct sw_plan_tensor {

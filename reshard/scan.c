@@ -129,16 +129,22 @@ static sw_status name_blobs(scan *s, sw_error *err)
     return SW_OK;
 }
 
-static const char *owner_name(const scan *s, uint32_t blob)
+static swi_blob_label label_of(const scan *s, uint32_t blob, uint32_t file)
 {
+    const sw_catalog *catalog = s->source->catalog;
     uint32_t owner = s->owner[blob];
     sw_tensor_info tensor;
     sw_value_info value;
+    swi_blob_label label = {.file = swi_catalog_path(catalog, file), .name = ""};
     if (owner == OWNER_NONE)
-        return "";
-    if ((owner & OWNER_VALUE) == 0)
-        return sw_catalog_tensor(s->source->catalog, owner, &tensor) ? tensor.name : "";
-    return sw_catalog_value_at(s->source->catalog, owner & ~OWNER_VALUE, &value) ? value.name : "";
+        return label;
+    if ((owner & OWNER_VALUE) == 0 && sw_catalog_tensor(catalog, owner, &tensor)) {
+        label.name = tensor.name;
+        label.dtype = tensor.dtype;
+    } else if (sw_catalog_value_at(catalog, owner & ~OWNER_VALUE, &value)) {
+        label.name = value.name;
+    }
+    return label;
 }
 
 /* ---- the work
@@ -160,10 +166,7 @@ static sw_status check_one(void *ctx, void *arg, sw_error *err)
     worker *w = arg;
     swi_blob blob;
     swi_catalog_blob(s->source->catalog, w->blob, &blob);
-    const swi_blob_label label = {
-        .file = swi_catalog_path(s->source->catalog, blob.file),
-        .name = owner_name(s, w->blob),
-    };
+    const swi_blob_label label = label_of(s, w->blob, blob.file);
     swi_blob_check check = {0};
     sw_status status = blob.ops->check(&blob, s->source->reader, &label, w->buffer, w->buffer_bytes,
                                        s->report, &check, err);

@@ -112,6 +112,8 @@ static int compare_findings(const void *left, const void *right)
 {
     const sw_finding *a = left, *b = right;
     int order = (int)b->severity - (int)a->severity;
+    if (order == 0) /* a file's own fault comes before what follows from it elsewhere */
+        order = (a->file[0] == '\0') - (b->file[0] == '\0');
     if (order == 0)
         order = strcmp(a->file, b->file);
     if (order == 0)

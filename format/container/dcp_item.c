@@ -229,7 +229,7 @@ static sw_status item_check(const swi_blob *blob, const swi_reader *reader,
     st = swi_torch_check_open(&c, &tf, err);
     if (st == SW_OK && tf != NULL && blob->bytes != UINT64_MAX &&
         swi_torch_unsafe(tf)->total == 0 &&
-        check_tensor(tf, blob, SW_DTYPE_NONE, &t, &cause) != SW_OK)
+        check_tensor(tf, blob, label->dtype, &t, &cause) != SW_OK)
         st = swi_torch_finding(&c, "bad-item", &cause, err);
 done:
     swi_torch_free(tf);

@@ -51,6 +51,7 @@ typedef struct swi_blob_check {
 typedef struct swi_blob_label {
     const char *file;
     const char *name;
+    sw_dtype dtype; /* that the catalog gives its elements; SW_DTYPE_NONE: not a tensor's */
 } swi_blob_label;
 
 struct swi_blob_ops {
