@@ -7,6 +7,7 @@
 #include "codec/crc32.h"
 #include "codec/zip.h"
 #include "format/mem_reader.h"
+#include "format/recipe.h"
 
 /* data.pkl of torch.save(torch.arange(6.).reshape(2, 3)), torch 2.13 */
 #define DATA_PKL                                                                                   \
@@ -277,33 +278,6 @@ static void bad_every_truncation(void **state)
     swi_buf_free(&out);
 }
 
-/*
- * Fields that nothing covers and nobody reads: version needed, time and date of a local header;
- * made by, needed, time, date and attributes of a directory entry; made by and needed of the zip64
- * end record; the number of disks of its locator, of which 0 means the same as 1. And a size of a
- * local header that becomes the true one instead of 0.
- */
-static bool uncovered(const swi_buf *archive, size_t at)
-{
-    for (size_t pos = 0; pos + 4 <= archive->size; pos++) {
-        const uint8_t *p = archive->data + pos;
-        size_t k = at - pos;
-        if (at < pos || p[0] != 'P' || p[1] != 'K')
-            continue;
-        if (p[2] == 3 && p[3] == 4 &&
-            (k == 4 || k == 5 || (k >= 10 && k < 14) || (k >= 18 && k < 26)))
-            return true;
-        if (p[2] == 1 && p[3] == 2 &&
-            ((k >= 4 && k < 8) || (k >= 12 && k < 16) || (k >= 36 && k < 42)))
-            return true;
-        if (p[2] == 6 && p[3] == 6 && k >= 12 && k < 16)
-            return true;
-        if (p[2] == 6 && p[3] == 7 && k == 16)
-            return true;
-    }
-    return false;
-}
-
 static void bad_every_flipped_bit(void **state)
 {
     (void)state;
@@ -318,7 +292,7 @@ static void bad_every_flipped_bit(void **state)
         sw_status st = read_bytes(out.data, out.size, &all, &err);
         out.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         if (st == SW_OK) {
-            if (!uncovered(&out, bit / 8))
+            if (!recipe_uncovered(out.data, out.size, bit / 8))
                 fail_msg("bit %zu of byte %zu goes unnoticed", bit % 8, bit / 8);
             assert_int_equal(all.size, want.size);
             assert_memory_equal(all.data, want.data, want.size);
