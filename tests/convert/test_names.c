@@ -43,8 +43,7 @@ static void wrapper_parts_go(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t removed;
-        assert_string_equal(cleaned(cases[i].name, cases[i].drop_module, &removed),
-                            cases[i].clean);
+        assert_string_equal(cleaned(cases[i].name, cases[i].drop_module, &removed), cases[i].clean);
         assert_int_equal(removed, cases[i].removed);
     }
 }
@@ -63,7 +62,7 @@ static void module_prefix(void **state)
 static void digits_are_numbers(void **state)
 {
     (void)state;
-    static const char *const ascending[] = {"",     "a",      "a.2.w", "a.9.w", "a.10.w",
+    static const char *const ascending[] = {"",        "a",     "a.2.w", "a.9.w", "a.10.w",
                                             "a.010.x", "a.100", "ab",    "b1",    "b01c"};
     size_t n = sizeof ascending / sizeof ascending[0];
     for (size_t i = 0; i < n; i++) {
