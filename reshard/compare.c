@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cast.h"
 #include "view.h"
 
 /* The first element in which two dense runs differ, or `count`. */
@@ -17,24 +18,43 @@ static uint64_t first_difference(const uint8_t *a, const uint8_t *b, uint64_t co
     return i;
 }
 
+/*
+ * Elements [lo, lo + count) of `view` as `dtype` into `out`; `room` holds them before the cast.
+ * Dense, of the element size of `dtype`.
+ */
+static sw_status read_as(swi_view *view, uint64_t lo, uint64_t count, sw_dtype dtype, uint8_t *room,
+                         uint8_t *out, sw_error *err)
+{
+    sw_tally ignored = {0};
+    bool same = view->info.dtype == dtype;
+    sw_status status = swi_view_read(view, lo, lo + count, same ? out : room, err);
+    if (status == SW_OK && !same)
+        swi_cast(room, view->info.dtype, out, dtype, count, &ignored);
+    return status;
+}
+
 static sw_status compare_views(swi_view *a, swi_view *b, uint8_t *buffer, size_t buffer_bytes,
                                bool *equal, uint64_t *first, sw_error *err)
 {
-    uint32_t element_bytes = sw_dtype_bytes(a->info.dtype);
-    swi_quoted room;
-    if (a->info.elements != b->info.elements || element_bytes != sw_dtype_bytes(b->info.dtype))
+    sw_dtype dtype = b->info.dtype;
+    uint32_t bytes_a = sw_dtype_bytes(a->info.dtype);
+    uint32_t bytes = sw_dtype_bytes(dtype);
+    swi_quoted quoted;
+    if (a->info.elements != b->info.elements ||
+        (a->info.dtype != dtype && !swi_cast_possible(a->info.dtype, dtype)))
         return swi_fail(err, SW_ERR_ARG, "tensor \"%s\": other type or size on the other side",
-                        swi_quote_str(&room, a->info.name));
-    uint64_t step = buffer_bytes / 2 / element_bytes;
-    uint8_t *other = buffer + step * element_bytes;
+                        swi_quote_str(&quoted, a->info.name));
+    uint64_t step = buffer_bytes / (bytes_a + 2 * bytes);
+    uint8_t *other = buffer + step * bytes;
+    uint8_t *room = other + step * bytes;
     for (uint64_t lo = 0; lo < a->info.elements; lo += step) {
         uint64_t count = a->info.elements - lo < step ? a->info.elements - lo : step;
-        sw_status status = swi_view_read(a, lo, lo + count, buffer, err);
+        sw_status status = read_as(a, lo, count, dtype, room, buffer, err);
         if (status == SW_OK)
             status = swi_view_read(b, lo, lo + count, other, err);
         if (status != SW_OK)
             return status;
-        uint64_t at = first_difference(buffer, other, count, element_bytes);
+        uint64_t at = first_difference(buffer, other, count, bytes);
         if (at < count) {
             *equal = false;
             *first = lo + at;
