@@ -205,7 +205,7 @@ typedef struct checked {
 
 static void check(const swi_blob *blob, const swi_buf *file, checked *c)
 {
-    static const swi_blob_label label = {"__0_0.distcp", "w"};
+    static const swi_blob_label label = {.file = "__0_0.distcp", .name = "w"};
     uint8_t buffer[128];
     sw_error err = {0};
     mem_reader m;

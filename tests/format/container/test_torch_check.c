@@ -25,7 +25,7 @@ static void end(checked *c)
 /* Checks the archive [FRONT, size) with a small buffer. */
 static void check(const swi_buf *b, size_t size, checked *c)
 {
-    static const swi_blob_label label = {"dir/__0_0.distcp", "model.weight"};
+    static const swi_blob_label label = {.file = "dir/__0_0.distcp", .name = "model.weight"};
     uint8_t buffer[256];
     sw_error err = {0};
     mem_reader m;
