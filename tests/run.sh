@@ -25,7 +25,7 @@ build=${SW_BUILD:-build}
 jobs=${SW_JOBS:-$(nproc)}
 
 packages=(gcc libc6-dev cmake ninja-build pkg-config python3 libzstd-dev libssl-dev libyaml-dev
-    libjansson-dev libisal-dev zlib1g-dev libcmocka-dev)
+ libisal-dev zlib1g-dev libcmocka-dev)
 if [ "$interop" = yes ] && [ -z "${SW_VENV:-}" ] && [ ! -x "$build/venv/bin/python" ]; then
     packages+=(python3-venv)
 fi

@@ -23,7 +23,6 @@ EXTERNAL = {
     r"zstd\.h|zstd_errors\.h": 1,
     r"isa-l\.h|isa-l/crc\.h|crc\.h": 1,
     r"zlib\.h": 1,
-    r"jansson\.h": 1,
     r"yaml\.h": 1,
     r"hdf5\.h": 1,
     r"openssl/\w+\.h": 2,  # digest and sign
