@@ -123,7 +123,8 @@ SW_API size_t sw_report_count(const sw_report *report);
 SW_API const sw_finding *sw_report_at(const sw_report *report, size_t i);
 /* Findings of a severity ever added, the dropped ones included. */
 SW_API uint64_t sw_report_total(const sw_report *report, sw_severity severity);
-/* By severity (worst first), file (none: last), offset, code: the same order for any number of threads. */
+/* By severity (worst first), file (none: last), offset, code: the same order for any number of
+ * threads. */
 SW_API void sw_report_sort(sw_report *report);
 SW_API const char *sw_severity_name(sw_severity severity);
 
