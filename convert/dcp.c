@@ -38,19 +38,27 @@ static bool is_index(const char *name)
     return strcmp(name, ".metadata") == 0 || swi_dcp_file_rank(name, ".metadata") >= 0;
 }
 
-static swi_claim claim(const swi_listing *listing)
+static bool has_index(const swi_listing *listing)
 {
-    swi_claim best = SWI_CLAIM_NONE;
     for (size_t i = 0; i < swi_listing_count(listing); i++) {
         const swi_listing_entry *e = swi_listing_at(listing, i);
-        if (e->kind != SWI_ENTRY_FILE)
-            continue;
-        if (is_index(e->name))
-            return SWI_CLAIM_WHOLE;
-        if (swi_has_suffix(e->name, ".distcp"))
-            best = SWI_CLAIM_PART;
+        if (e->kind == SWI_ENTRY_FILE && is_index(e->name))
+            return true;
     }
-    return best;
+    return false;
+}
+
+/* An index alone is a part: what it names lies elsewhere, or is lost. */
+static swi_claim claim(const swi_listing *listing)
+{
+    if (has_index(listing))
+        return swi_listing_count(listing) > 1 ? SWI_CLAIM_WHOLE : SWI_CLAIM_PART;
+    for (size_t i = 0; i < swi_listing_count(listing); i++) {
+        const swi_listing_entry *e = swi_listing_at(listing, i);
+        if (e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, ".distcp"))
+            return SWI_CLAIM_PART;
+    }
+    return SWI_CLAIM_NONE;
 }
 
 /* DCP-1: the index is the commit record; without it there is no checkpoint. */
@@ -178,7 +186,7 @@ static sw_status open_dcp(swi_opening *o, sw_error *err)
     swi_dcp_part *parts = NULL;
     size_t count = 0;
     sw_status st = SW_OK;
-    if (claim(o->listing) != SWI_CLAIM_WHOLE)
+    if (!has_index(o->listing))
         return no_index(o, err);
     if (swi_listing_find(o->listing, ".metadata") != NULL) {
         st = swi_alloc_array(1, sizeof *parts, (void **)&parts, err);

@@ -19,6 +19,12 @@ typedef struct payload {
     uint64_t lost_items; /* items that lay in it */
 } payload;
 
+/* How far the items of a file reach. */
+typedef struct extent {
+    const char *path; /* in its index */
+    uint64_t end, bytes;
+} extent;
+
 typedef struct filling {
     swi_opening *o;
     const swi_dcp_part *part;
@@ -27,6 +33,8 @@ typedef struct filling {
     uint32_t *tensor_of_name;
     size_t tensor_capacity;
     swi_buf section, inner;
+    extent *extents; /* by file of the catalog */
+    size_t extent_count, extent_capacity;
     uint64_t *ranks; /* of payload files met */
     size_t rank_count, rank_capacity;
 } filling;
@@ -42,6 +50,30 @@ static sw_status note_rank(filling *f, const char *path, sw_error *err)
     if (st == SW_OK)
         f->ranks[f->rank_count++] = (uint64_t)rank;
     return st;
+}
+
+static sw_status add_file(filling *f, const char *path, uint64_t bytes, uint32_t *id, sw_error *err)
+{
+    sw_status st = swi_builder_file(f->o->builder, path, bytes, id, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&f->extents, &f->extent_capacity, (size_t)*id + 1,
+                            sizeof *f->extents, err);
+    if (st == SW_OK && *id >= f->extent_count) {
+        f->extents[*id] = (extent){.path = path, .bytes = bytes};
+        f->extent_count = (size_t)*id + 1;
+    }
+    return st;
+}
+
+/* Every byte up to the end of this item is accounted for. */
+static void reach(filling *f, const swi_dcp_place *place)
+{
+    extent *e = &f->extents[f->files[place->file].id];
+    uint64_t end;
+    if (!swi_add_u64(place->offset_bytes, place->stored_bytes, &end))
+        end = UINT64_MAX; /* the catalog refuses it */
+    if (end > e->end)
+        e->end = end;
 }
 
 /* DCP-6: payload files are those that the index names, wherever else files lie. */
@@ -64,7 +96,7 @@ static sw_status find_file(filling *f, const char *path, payload *out, sw_error 
         st = swi_store_stat(o->store, path, &entry, &found);
     }
     if (st == SW_OK && entry.kind == SWI_ENTRY_FILE)
-        return swi_builder_file(o->builder, path, entry.bytes, &out->id, err);
+        return add_file(f, path, entry.bytes, &out->id, err);
     if (st != SW_OK && st != SW_ERR_NOTFOUND) {
         if (err != NULL)
             *err = found;
@@ -139,6 +171,7 @@ static sw_status item_blob(filling *f, const swi_dcp_place *place, uint64_t byte
         *why = SW_ERR_INCOMPLETE;
         return SW_OK; /* said once a file */
     }
+    reach(f, place);
     const char *unknown = NULL;
     swi_blob b = {
         .ops = &swi_blob_dcp_item,
@@ -226,21 +259,31 @@ static sw_status join_tensor(filling *f, const swi_dcp_tensor *t, uint32_t name,
                                (const char *)f->inner.data, err);
 }
 
+static sw_status leave_out(filling *f, const swi_dcp_tensor *t, sw_error *err)
+{
+    for (uint64_t i = 0; i < t->chunk_count; i++) {
+        swi_dcp_chunk chunk;
+        swi_dcp_chunk_at(f->part->meta, t->chunk_first + i, t->axes, &chunk);
+        if (chunk.place.found && f->files[chunk.place.file].id != NO_FILE)
+            reach(f, &chunk.place);
+    }
+    swi_quoted q;
+    swi_finding_in in = {.severity = SW_WARNING,
+                         .status = SW_ERR_UNSUPPORTED,
+                         .code = "unknown-dtype",
+                         .file = f->part->path,
+                         .tensor = t->name};
+    return swi_report_add(f->o->report, &in, err,
+                          "its element type %s is not known here; it is left out",
+                          swi_quote_str(&q, t->dtype_name));
+}
+
 static sw_status add_tensor(filling *f, const swi_dcp_tensor *t, sw_error *err)
 {
     uint32_t name, id = 0;
     bool is_new;
-    if (t->dtype == SW_DTYPE_NONE) {
-        swi_quoted q;
-        swi_finding_in in = {.severity = SW_WARNING,
-                             .status = SW_ERR_UNSUPPORTED,
-                             .code = "unknown-dtype",
-                             .file = f->part->path,
-                             .tensor = t->name};
-        return swi_report_add(f->o->report, &in, err,
-                              "its element type %s is not known here; it is left out",
-                              swi_quote_str(&q, t->dtype_name));
-    }
+    if (t->dtype == SW_DTYPE_NONE)
+        return leave_out(f, t, err);
     sw_status st = swi_names_add(f->names, t->name, t->name_size, &name, &is_new, err);
     if (st == SW_OK)
         st = join_tensor(f, t, name, is_new, &id, err);
@@ -322,6 +365,29 @@ static sw_status say_stale(swi_opening *o, const swi_dcp_part *parts, size_t cou
     return st;
 }
 
+/* Items lie back to back, so nothing may follow the last one. */
+static sw_status say_long(filling *f, sw_error *err)
+{
+    for (size_t i = 0; i < f->extent_count; i++) {
+        const extent *e = &f->extents[i];
+        if (e->bytes <= e->end)
+            continue;
+        swi_finding_in in = {.severity = SW_DEFECT,
+                             .status = SW_ERR_CORRUPT,
+                             .code = "long-file",
+                             .file = e->path,
+                             .has_offset = true,
+                             .offset_bytes = e->end};
+        sw_status st = swi_report_add(f->o->report, &in, err,
+                                      "%" PRIu64 " bytes follow the last item that the index "
+                                      "places in it: it is not the file that was saved",
+                                      e->bytes - e->end);
+        if (st != SW_OK)
+            return st;
+    }
+    return SW_OK;
+}
+
 static sw_status add_facts(filling *f, const swi_dcp_part *parts, size_t count, sw_error *err)
 {
     swi_ranges text = {0};
@@ -344,12 +410,15 @@ sw_status swi_dcp_fill(swi_opening *o, const swi_dcp_part *parts, size_t count, 
         st = fill_part(&f, err);
     }
     if (st == SW_OK)
+        st = say_long(&f, err);
+    if (st == SW_OK)
         st = say_stale(o, parts, count, err);
     if (st == SW_OK)
         st = add_facts(&f, parts, count, err);
     swi_names_free(f.names);
     free(f.tensor_of_name);
     free(f.files);
+    free(f.extents);
     free(f.ranks);
     swi_buf_free(&f.section);
     swi_buf_free(&f.inner);

@@ -1,8 +1,8 @@
 #include "detect.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -226,55 +226,72 @@ done:
     return st;
 }
 
+/* The folder of a file: "run/step" of "run/step/f", "." of "f". */
+static sw_status folder_of(const char *path, char **out, sw_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    while (slash != NULL && slash > path && slash[-1] == '/')
+        slash--;
+    if (slash == NULL)
+        return join(".", "", out, err);
+    char *dir = NULL;
+    sw_status st = join(path, "", &dir, err);
+    if (st != SW_OK)
+        return st;
+    dir[slash == path ? 1 : slash - path] = '\0';
+    *out = dir;
+    return SW_OK;
+}
+
+/* The folder of the file `path`, listed whole or (only) with that one file in it. */
+static sw_status open_folder_of(const char *path, const char *only, const sw_limits *limits,
+                                swi_detected *out, sw_error *err)
+{
+    char *dir = NULL;
+    sw_status st = folder_of(path, &dir, err);
+    return st == SW_OK ? open_folder(dir, only, limits, out, err) : st;
+}
+
 /* `path` is a file: a checkpoint by itself, or a file of one. */
 static sw_status detect_file(const char *path, const swi_framework *only, const sw_limits *limits,
                              sw_report *report, swi_detected *out, sw_error *err)
 {
     const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    char *dir = NULL;
     swi_detected d = {0};
-    sw_status st = join(slash ? path : "./", "", &dir, err);
+    sw_status st = open_folder_of(path, slash ? slash + 1 : path, limits, &d, err);
     if (st != SW_OK)
         return st;
-    if (slash != NULL)
-        dir[slash - path + 1] = '\0';
-    char *dir_again = NULL;
-    st = join(dir, "", &dir_again, err);
-    if (st == SW_OK)
-        st = open_folder(dir, name, limits, &d, err);
-    else
-        free(dir);
-    if (st != SW_OK) {
-        free(dir_again);
-        return st;
-    }
     claims k = ask(d.listing, only);
     if (k.best == SWI_CLAIM_WHOLE && k.second == NULL) {
         d.framework = k.first;
+        d.alone = true;
         *out = d;
-        free(dir_again);
         return SW_OK;
     }
     swi_detected_free(&d);
-    st = open_folder(dir_again, NULL, limits, &d, err);
+    st = open_folder_of(path, NULL, limits, &d, err);
     if (st != SW_OK)
         return st;
-    k = ask(d.listing, only);
-    if (k.second != NULL)
-        st = two_claims(d.root, &k, err);
-    else if (k.best == SWI_CLAIM_NONE)
+    claims all = ask(d.listing, only);
+    d.framework = k.best != SWI_CLAIM_NONE && k.second == NULL ? k.first : all.first;
+    if (d.framework == NULL)
         st = nothing_found(path, err);
-    else {
-        d.framework = k.first;
+    else if (k.best == SWI_CLAIM_NONE && all.second != NULL)
+        st = two_claims(d.root, &all, err);
+    else
         st = say_other(report, path, &d, err);
-    }
     if (st == SW_OK) {
         *out = d;
         d = (swi_detected){0};
     }
     swi_detected_free(&d);
     return st;
+}
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 sw_status swi_detect(const char *path, const char *from, const sw_limits *limits, sw_report *report,
@@ -288,20 +305,15 @@ sw_status swi_detect(const char *path, const char *from, const sw_limits *limits
             return swi_fail(err, SW_ERR_ARG, "--from %s: no framework of that name is read",
                             swi_quote_str(&q, from));
     }
+    if (is_file(path))
+        return detect_file(path, only, limits, report, out, err);
     char *root = NULL;
     swi_detected here = {0};
     sw_status st = join(path, "", &root, err);
+    if (st == SW_OK)
+        st = open_folder(root, NULL, limits, &here, err);
     if (st != SW_OK)
         return st;
-    sw_error found = {0};
-    st = open_folder(root, NULL, limits, &here, &found);
-    if (st == SW_ERR_IO && found.sys_errno == ENOTDIR)
-        return detect_file(path, only, limits, report, out, err);
-    if (st != SW_OK) {
-        if (err != NULL)
-            *err = found;
-        return st;
-    }
     st = choose(path, &here, only, limits, report, out, err);
     swi_detected_free(&here);
     return st;

@@ -9,6 +9,7 @@ typedef struct swi_detected {
     swi_store *store;     /* owned by the caller */
     swi_listing *listing; /* owned by the caller */
     char *root;           /* owned by the caller: the folder that was chosen */
+    bool alone;           /* one file of the folder, which is a checkpoint by itself */
 } swi_detected;
 
 /*

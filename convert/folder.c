@@ -66,6 +66,8 @@ sw_status swi_folder_check(const sw_checkpoint *checkpoint, const sw_limits *lim
 {
     walk w = {.checkpoint = checkpoint, .limits = limits, .report = report};
     uint32_t id;
+    if (swi_checkpoint_alone(checkpoint))
+        return SW_OK;
     sw_status st = swi_names_make(&w.known, err);
     if (st == SW_OK)
         st = swi_names_make(&w.folders, err);

@@ -102,5 +102,7 @@ swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint);
 void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scratch);
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint);
 const swi_listing *swi_checkpoint_listing(const sw_checkpoint *checkpoint);
+/* Whether it is one file by itself, and what lies beside it is none of its business. */
+bool swi_checkpoint_alone(const sw_checkpoint *checkpoint);
 
 #endif

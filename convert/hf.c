@@ -25,12 +25,45 @@ static bool is_shard(const swi_listing_entry *e)
     return e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, ".safetensors");
 }
 
+/* "model-00002-of-00003.safetensors" -> 2 of 3; false: another name. */
+static bool numbered(const char *name, uint64_t *number, uint64_t *of, size_t *stem)
+{
+    const char *end = name + strlen(name) - strlen(".safetensors");
+    const char *p = end;
+    uint64_t n[2] = {0, 0};
+    for (int k = 1; k >= 0; k--) {
+        const char *stop = p;
+        while (p > name && p[-1] >= '0' && p[-1] <= '9' && stop - p < 9)
+            p--;
+        if (p == stop)
+            return false;
+        for (const char *q = p; q < stop; q++)
+            n[k] = n[k] * 10 + (uint64_t)(*q - '0');
+        size_t cut = k == 1 ? 4 : 1;
+        if ((size_t)(p - name) < cut || memcmp(p - cut, k == 1 ? "-of-" : "-", cut) != 0)
+            return false;
+        p -= cut;
+    }
+    *number = n[0];
+    *of = n[1];
+    *stem = (size_t)(p - name);
+    return true;
+}
+
+/* A lone index, or one numbered file of several, is a part of a checkpoint and none by itself. */
 static swi_claim claim(const swi_listing *listing)
 {
     for (size_t i = 0; i < swi_listing_count(listing); i++) {
         const swi_listing_entry *e = swi_listing_at(listing, i);
-        if (is_shard(e) || (e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, INDEX_SUFFIX)))
-            return SWI_CLAIM_WHOLE;
+        bool index = e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, INDEX_SUFFIX);
+        uint64_t number, of;
+        size_t stem;
+        if (!index && !is_shard(e))
+            continue;
+        if (swi_listing_count(listing) == 1 &&
+            (index || (numbered(e->name, &number, &of, &stem) && of > 1)))
+            return SWI_CLAIM_PART;
+        return SWI_CLAIM_WHOLE;
     }
     return SWI_CLAIM_NONE;
 }
@@ -118,31 +151,6 @@ static sw_status shards_of_index(reading *r, sw_error *err)
                          "the index does not name this file; it is not read", err);
     }
     return st;
-}
-
-/* "model-00002-of-00003.safetensors" -> 2 of 3; false: another name. */
-static bool numbered(const char *name, uint64_t *number, uint64_t *of, size_t *stem)
-{
-    const char *end = name + strlen(name) - strlen(".safetensors");
-    const char *p = end;
-    uint64_t n[2] = {0, 0};
-    for (int k = 1; k >= 0; k--) {
-        const char *stop = p;
-        while (p > name && p[-1] >= '0' && p[-1] <= '9' && stop - p < 9)
-            p--;
-        if (p == stop)
-            return false;
-        for (const char *q = p; q < stop; q++)
-            n[k] = n[k] * 10 + (uint64_t)(*q - '0');
-        size_t cut = k == 1 ? 4 : 1;
-        if ((size_t)(p - name) < cut || memcmp(p - cut, k == 1 ? "-of-" : "-", cut) != 0)
-            return false;
-        p -= cut;
-    }
-    *number = n[0];
-    *of = n[1];
-    *stem = (size_t)(p - name);
-    return true;
 }
 
 /* Without an index the numbers in the names must be complete. */

@@ -240,3 +240,8 @@ const swi_listing *swi_checkpoint_listing(const sw_checkpoint *checkpoint)
 {
     return checkpoint->at.listing;
 }
+
+bool swi_checkpoint_alone(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->at.alone;
+}
