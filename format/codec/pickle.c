@@ -515,7 +515,7 @@ sw_status swi_pickle_read(swi_cursor *cursor, const swi_pickle_options *options,
         m.err->offset_bytes = m.options->base_offset_bytes + m.op_pos;
     }
     sw_status getattr = swi_pm_check_getattr(&m);
-    if (status == SW_OK)
+    if (getattr != SW_OK)
         status = getattr;
     if (status == SW_OK)
         *root = m.stack[0];

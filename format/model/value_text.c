@@ -114,6 +114,8 @@ static void float_text(double v, char out[40])
         if (strtod(out, NULL) == v)
             break;
     }
+    /* printf and strtod agree on the locale's point; people are shown this one. */
+    out[strcspn(out, ",")] = out[strcspn(out, ",")] == ',' ? '.' : '\0';
     if (out[strspn(out, "-0123456789")] == '\0')
         (void)snprintf(out + strlen(out), 4, ".0");
 }

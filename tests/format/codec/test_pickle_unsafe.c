@@ -276,6 +276,8 @@ static void test_found_before_the_pickle_breaks(void **state)
     assert_int_equal(read_text("GLOBAL builtins getattr ; raw ff", &unsafe, &err), SW_ERR_FORMAT);
     assert_contains(err.text, "0xff is no opcode");
     assert_string_equal(unsafe.at[0].name, "builtins.getattr");
+    assert_int_equal(read_text("GLOBAL builtins getattr ; raw ff", NULL, &err), SW_ERR_UNSAFE);
+    assert_error(&err, SW_ERR_UNSAFE, "builtins.getattr");
 }
 
 /* A global that is changed in place: numpy.prod.a = 'os', sys.modules['x'] = ... */
