@@ -1,6 +1,8 @@
 /* Any bytes as a zip archive: directory, headers, descriptors, records. */
 #include "codec/zip.h"
+#include "container/torch_file.h"
 #include "format/mem_reader.h"
+#include "fuzz/patch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,7 +19,7 @@ static void read_entry(const swi_zip *zip, const swi_reader *reader, const swi_z
         __builtin_trap();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void one_archive(const uint8_t *data, size_t size)
 {
     mem_reader m;
     swi_zip *zip = NULL;
@@ -32,5 +34,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         __builtin_trap();
     }
     swi_zip_free(zip);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const int64_t shape[] = {2, 3};
+    static const float six[6] = {0, 1, 2, 3, 4, 5};
+    swi_buf base = {0};
+    if (size == 0 || data[0] != '~') {
+        one_archive(data, size);
+        return 0;
+    }
+    if (swi_torch_write_tensor(&base, SW_F32, 2, shape, six, NULL) == SW_OK) {
+        patch(&base, data + 1, size - 1);
+        one_archive(base.data, base.size);
+    }
+    swi_buf_free(&base);
     return 0;
 }

@@ -205,7 +205,7 @@ typedef struct checked {
 
 static void check(const swi_blob *blob, const swi_buf *file, checked *c)
 {
-    static const swi_blob_label label = {.file = "__0_0.distcp", .name = "w"};
+    static const swi_blob_label label = {.file = "__0_0.distcp", .name = "w", .dtype = SW_F32};
     uint8_t buffer[128];
     sw_error err = {0};
     mem_reader m;
@@ -237,6 +237,17 @@ static void checks_plain_and_zstd(void **state)
         assert_string_equal(sw_report_at(c.report, 0)->code, "bad-item");
         assert_contains(sw_report_at(c.report, 0)->message, "24 bytes, the index says 28");
         sw_report_free(c.report);
+        /* So is its dtype. */
+        swi_buf other = {0}, placed = {0};
+        sw_error err = {0};
+        assert_ok(swi_torch_write_tensor(&other, SW_I32, 2, shape23, six, &err), &err);
+        blob = place(&placed, &other, zstd, 24);
+        check(&blob, &placed, &c);
+        assert_int_equal(sw_report_count(c.report), 1);
+        assert_contains(sw_report_at(c.report, 0)->message, "holds int32, the index says float32");
+        sw_report_free(c.report);
+        swi_buf_free(&other);
+        swi_buf_free(&placed);
         swi_buf_free(&item);
         swi_buf_free(&file);
     }
