@@ -41,7 +41,7 @@ static sw_status check_range(const swi_blob *blob, sw_error *err)
     if (blob->aux != SWI_DCP_PLAIN && blob->aux != SWI_DCP_ZSTD)
         return swi_fail(err, SW_ERR_ARG, "a DCP item of unknown kind %" PRIu32, blob->aux);
     if (!swi_add_u64(blob->offset_bytes, blob->stored_bytes, &end))
-        return swi_fail_at(err, SW_ERR_CORRUPT, "DCP-9", blob->offset_bytes,
+        return swi_fail_at(err, SW_ERR_CORRUPT, "DCP-11", blob->offset_bytes,
                            "item of %" PRIu64 " bytes at %" PRIu64 " lies outside any file",
                            blob->stored_bytes, blob->offset_bytes);
     return SW_OK;
@@ -52,7 +52,7 @@ static sw_status too_large(const swi_blob *blob, sw_status st, sw_error *err)
 {
     if (st != SW_ERR_LIMIT || blob->bytes == UINT64_MAX)
         return st;
-    return swi_fail_at(err, SW_ERR_CORRUPT, "DCP-9", blob->offset_bytes,
+    return swi_fail_at(err, SW_ERR_CORRUPT, "DCP-11", blob->offset_bytes,
                        "the item decodes to more than its tensor of %" PRIu64 " bytes can need",
                        blob->bytes);
 }

@@ -451,7 +451,7 @@ static sw_status transforms_of(swi_dcp_parsing *p, const sw_value_graph *g, sw_v
         if (!sw_value_item(g, list, i, &item) || sw_value_get_kind(g, item) != SW_VALUE_STR ||
             !sw_value_bytes(g, item, &part, &size) || memchr(part, '\n', size) != NULL ||
             memchr(part, 0, size) != NULL) {
-            st = swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-6",
+            st = swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-11",
                               "DCP index: a transform that has no name");
             break;
         }

@@ -1,6 +1,6 @@
 /*
  * Writing `.metadata`: protocol 4 and the class names of torch >= 2.3, so that every such torch
- * loads it (specs/dcp.md, DCP-11). Classes and repeated texts are memoised, nothing else is.
+ * loads it (specs/dcp.md, DCP-20). Classes and repeated texts are memoised, nothing else is.
  */
 #include "container/dcp_store.h"
 

@@ -448,7 +448,7 @@ static const bad bads[] = {
     {"'length' 1501", "'length' 'x'", SW_ERR_FORMAT, "DCP-3", "_StorageInfo.length"},
     {"'relative_path' '__1_0.distcp'", "'relative_path' N", SW_ERR_FORMAT, "DCP-3",
      "a name that is no text"},
-    {"'length' 1501 u", "'length' 1501 'transform_descriptors' ] 5 a u", SW_ERR_FORMAT, "DCP-6",
+    {"'length' 1501 u", "'length' 1501 'transform_descriptors' ] 5 a u", SW_ERR_FORMAT, "DCP-11",
      "a transform that has no name"},
     {"M:@meta@/MetadataIndex ) new } (", "M:@meta@/MetadataIndex ( 5 t new } (", SW_ERR_UNSUPPORTED,
      "DCP-3", "made with arguments"},
