@@ -161,18 +161,10 @@ sw_status swi_pm_long_text(swi_pm *m)
     return push_decimal(m, line, size);
 }
 
-static bool parse_float(const char *text, double *out)
+static bool is_decimal(const char *text)
 {
-    if (text[strspn(text, "0123456789+-.eE")] != '\0' && strcmp(text, "nan") != 0 &&
-        strcmp(text, "inf") != 0 && strcmp(text, "-inf") != 0 && strcmp(text, "-nan") != 0)
-        return false;
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (c_locale == (locale_t)0)
-        return false;
-    char *end;
-    *out = strtod_l(text, &end, c_locale);
-    freelocale(c_locale);
-    return end != text && *end == '\0';
+    return text[strspn(text, "0123456789+-.eE")] == '\0' || strcmp(text, "nan") == 0 ||
+           strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0 || strcmp(text, "-nan") == 0;
 }
 
 sw_status swi_pm_float_text(swi_pm *m)
@@ -180,14 +172,20 @@ sw_status swi_pm_float_text(swi_pm *m)
     const uint8_t *line;
     size_t size;
     char text[64];
-    double v;
     if (!swi_get_line(m->c, &line, &size))
         return swi_pm_cut(m);
     if (size == 0 || size >= sizeof text)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-7", "a number of %zu characters", size);
     memcpy(text, line, size);
     text[size] = '\0';
-    if (!parse_float(text, &v))
+    /* The caller's locale may want another decimal point. */
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c_locale == (locale_t)0)
+        return swi_fail_nomem(m->err);
+    char *end;
+    double v = strtod_l(text, &end, c_locale);
+    freelocale(c_locale);
+    if (!is_decimal(text) || end != text + size)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-7", "not a decimal number");
     return push_float(m, v);
 }
