@@ -310,8 +310,11 @@ sw_status swi_detect(const char *path, const char *from, const sw_limits *limits
     char *root = NULL;
     swi_detected here = {0};
     sw_status st = join(path, "", &root, err);
-    if (st == SW_OK)
-        st = open_folder(root, NULL, limits, &here, err);
+    if (st != SW_OK)
+        return st;
+    for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--)
+        root[n - 1] = '\0';
+    st = open_folder(root, NULL, limits, &here, err);
     if (st != SW_OK)
         return st;
     st = choose(path, &here, only, limits, report, out, err);

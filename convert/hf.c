@@ -95,6 +95,7 @@ typedef struct reading {
     size_t known_capacity;
     int64_t *shapes; /* global shapes of tensors in parts, SW_MAX_AXES each */
     size_t shape_capacity;
+    bool parts; /* some file holds parts of tensors */
 } reading;
 
 static sw_status add_shard(reading *r, const char *name, uint64_t bytes, bool missing,
@@ -322,7 +323,9 @@ static sw_status meet_tensors(reading *r, uint32_t which, sw_error *err)
             return st;
         if (is_new)
             r->known[name] = (known){.id = UINT32_MAX, .first_shard = which};
-        st = grow_shape(r, name, &t, swi_st_saved_offsets(s->st, i, &axes), err);
+        const int64_t *offset = swi_st_saved_offsets(s->st, i, &axes);
+        r->parts = r->parts || offset != NULL;
+        st = grow_shape(r, name, &t, offset, err);
     }
     return st;
 }
@@ -444,6 +447,24 @@ static sw_status check_index(reading *r, sw_error *err)
                           bytes);
 }
 
+/* Numbered files of whole tensors are published with an index; torch's own shards are not. */
+static sw_status say_no_index(reading *r, sw_error *err)
+{
+    char name[256];
+    uint64_t number, of = 0;
+    size_t stem = 0;
+    if (r->index != NULL || r->count == 0 || r->parts ||
+        !numbered(r->shards[0].name, &number, &of, &stem) || of < 2 ||
+        stem > sizeof name - sizeof INDEX_SUFFIX)
+        return SW_OK;
+    memcpy(name, r->shards[0].name, stem);
+    memcpy(name + stem, INDEX_SUFFIX, sizeof INDEX_SUFFIX);
+    return finding(r, SW_WARNING, SW_ERR_INCOMPLETE, "no-index", name, NULL,
+                   "it is not there: loaders that follow the index find no weights; converting to "
+                   "hf makes one",
+                   err);
+}
+
 static sw_status open_hf(swi_opening *o, sw_error *err)
 {
     reading r = {.o = o};
@@ -454,6 +475,8 @@ static sw_status open_hf(swi_opening *o, sw_error *err)
         st = add_tensors(&r, err);
     if (st == SW_OK)
         st = check_index(&r, err);
+    if (st == SW_OK)
+        st = say_no_index(&r, err);
     if (st == SW_OK)
         st = swi_opening_fact(o, "shards", err, "%zu", r.count);
     for (size_t i = 0; i < r.count; i++)
