@@ -210,23 +210,27 @@ static sw_status read_directory(swi_zip *zip, const swi_reader *reader, const en
 
 /* ---- directory entries ------------------------------------------------------------------- */
 
-static bool name_safe(const uint8_t *name, size_t size)
+/*
+ * A name that would leave the place it is unpacked to is hostile (UNSAFE); one that no writer gives
+ * is what a flipped bit leaves (CORRUPT).
+ */
+static sw_status judge_name(const uint8_t *name, size_t size)
 {
-    if (size == 0 || name[0] == '/' || memchr(name, '\\', size) != NULL ||
-        memchr(name, 0, size) != NULL || !swi_utf8_valid(name, size))
-        return false;
+    if (size == 0 || memchr(name, 0, size) != NULL || !swi_utf8_valid(name, size))
+        return SW_ERR_CORRUPT;
+    sw_status st = name[0] == '/' || memchr(name, '\\', size) != NULL ? SW_ERR_UNSAFE : SW_OK;
     size_t part = 0;
     for (size_t i = 0; i <= size; i++) {
         if (i < size && name[i] != '/')
             continue;
         size_t length = i - part;
-        bool dots = (length == 1 && name[part] == '.') ||
-                    (length == 2 && name[part] == '.' && name[part + 1] == '.');
-        if (dots || (length == 0 && i < size))
-            return false;
+        if (length == 2 && name[part] == '.' && name[part + 1] == '.')
+            return SW_ERR_UNSAFE;
+        if (st == SW_OK && ((length == 1 && name[part] == '.') || (length == 0 && i < size)))
+            st = SW_ERR_CORRUPT;
         part = i + 1;
     }
-    return true;
+    return st;
 }
 
 /* Takes the next value of a zip64 field into *value where that is all ones. */
@@ -301,12 +305,14 @@ static sw_status parse_entry(swi_zip *zip, swi_cursor *c, uint64_t pos, swi_zip_
         return fail(zip, SW_ERR_CORRUPT, "ZIP-5", pos, "a directory entry runs over", err);
     if (swi_load_u16le(p + 34) != 0)
         return fail(zip, SW_ERR_CORRUPT, "ZIP-2", pos, "it spans several disks", err);
-    if (!name_safe(name, e->name_size)) {
+    sw_status st = judge_name(name, e->name_size);
+    if (st != SW_OK) {
         swi_quoted q;
-        return swi_fail_at(err, SW_ERR_UNSAFE, "ZIP-7", zip->offset + pos,
-                           "zip archive: unsafe record name %s", swi_quote(&q, name, e->name_size));
+        return swi_fail_at(err, st, "ZIP-7", zip->offset + pos, "zip archive: %s record name %s",
+                           st == SW_ERR_UNSAFE ? "unsafe" : "malformed",
+                           swi_quote(&q, name, e->name_size));
     }
-    sw_status st = swi_arena_text(&zip->arena, (const char *)name, e->name_size, &e->pub.name, err);
+    st = swi_arena_text(&zip->arena, (const char *)name, e->name_size, &e->pub.name, err);
     if (st != SW_OK)
         return st;
     const char *wrong = central_extra(&extra, &e->pub);

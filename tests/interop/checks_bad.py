@@ -20,28 +20,32 @@ def convert_refused(kit, label, folder, code, *words):
     kit.check(f"{label}: nothing under the final name", not os.path.exists(dest))
 
 
-def check_flips(kit, label, source, count, seed, skip_head=0):
+def check_flips(kit, label, source, count, seed):
     """Single-bit flips in the stored bytes of tensors, one at a time, each undone."""
     folder = damage.copy_of(source, kit.path("flips"))
     places = damage.tensor_payloads(folder)
+    _, tensors = truth.load_truth(os.path.dirname(source))
+    whole = {n: truth.raw_bytes(t).numpy().tobytes() for n, t in tensors.items()}
     rng = random.Random(seed)
-    weights = [p[2] for p in places]
     missed, unnamed, shown = 0, 0, []
-    for _ in range(count):
-        file, start, length, fqn = rng.choices(places, weights)[0]
-        offset = start + min(skip_head, length - 1) + rng.randrange(max(length - skip_head, 1))
-        bit = rng.randrange(8)
+    for file, start, length, fqn in rng.choices(places, [p[2] for p in places], k=count):
+        offset, bit = start + rng.randrange(length), rng.randrange(8)
         path = os.path.join(folder, file)
         damage.flip(path, offset, bit)
         said = kit.run("verify", folder)
+        # a compressed frame also holds the archive's padding, and bits that no decoder looks at
+        harmless = (label == "zstd" and said.code == 0
+                    and kit.run("cat", "--raw", folder, fqn).raw == whole[fqn])
         damage.flip(path, offset, bit)
         lost, mute = said.code != 1, not said.has(file, fqn)
+        if harmless or not (lost or mute):
+            continue
         missed, unnamed = missed + lost, unnamed + mute
-        if (lost or mute) and len(shown) < 4:
+        if len(shown) < 4:
             shown.append(f"    bit {bit} of byte {offset} of {file} ({fqn})\n{said}")
-    kit.check(f"{label}: {count} of {count} flips found, {missed} missed", missed == 0,
+    kit.check(f"{label}: all of {count} flips found, {missed} missed", missed == 0,
               "\n".join(shown))
-    kit.check(f"{label}: file and tensor named, {unnamed} not", unnamed == 0)
+    kit.check(f"{label}: file and tensor named each time, {unnamed} not", unnamed == 0)
     kit.expect(f"{label}: whole again after the flips", kit.run("verify", folder), 0)
 
 
@@ -276,4 +280,4 @@ def check_bad(kit, folders, flips):
     for seed, (kind, count) in enumerate((("fsdp2_w4_nested", flips - 2 * fifth),
                                           ("fsdp2_bf16", fifth), ("fsdp2_w8_empty", fifth))):
         kit.guarded(kind, check_flips, kind, os.path.join(folders[kind], "ckpt"), count, seed)
-    kit.guarded("zstd", check_flips, "zstd", zstd, max(flips // 10, 1), 4, 8)
+    kit.guarded("zstd", check_flips, "zstd", zstd, max(flips // 5, 1), 4)

@@ -12,8 +12,9 @@ TIMEOUT_S = 120
 
 
 class Result:
-    def __init__(self, command, code, out, err):
-        self.command, self.code, self.out, self.err = command, code, out, err
+    def __init__(self, command, code, out=b"", err=b""):
+        self.command, self.code, self.raw = command, code, out
+        self.out, self.err = out.decode(errors="replace"), err.decode(errors="replace")
 
     @property
     def text(self):
@@ -56,9 +57,8 @@ class Kit:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
                                   timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            return Result(shown, "timeout", "", "")
-        return Result(shown, done.returncode, done.stdout.decode(errors="replace"),
-                      done.stderr.decode(errors="replace"))
+            return Result(shown, "timeout")
+        return Result(shown, done.returncode, done.stdout, done.stderr)
 
     def check(self, name, good, detail=""):
         """One line per check; `detail` (anything printable) is shown when it failed."""
