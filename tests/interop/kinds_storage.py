@@ -23,7 +23,7 @@ def _with_writer(state, checkpoint_id, **options):
     dcp.save(state, storage_writer=FileSystemWriter(checkpoint_id, **options))
 
 
-def _zstd(state, checkpoint_id):
+def save_zstd(state, checkpoint_id):
     from torch.distributed.checkpoint._extension import ZStandard
     dcp.save(state, storage_writer=FileSystemWriter(checkpoint_id, _extensions=[ZStandard()]))
 
@@ -46,7 +46,7 @@ def file_per_item(folder, kind, world):
 
 
 def zstd(folder, kind, world):
-    par.fsdp2(folder, kind, world, save=_zstd)
+    par.fsdp2(folder, kind, world, save=save_zstd)
 
 
 def no_collectives(folder, kind, world):

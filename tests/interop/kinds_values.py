@@ -69,8 +69,8 @@ def objects(folder, kind, world):
     run_ranks(world, _save_objects, folder, kind, tiny.make_config())
 
 
-def tied(folder, kind, world):
-    par.fsdp2(folder, kind, world, config=tiny.make_config(tie_word_embeddings=True))
+def tied(folder, kind, world, **more):
+    par.fsdp2(folder, kind, world, config=tiny.make_config(tie_word_embeddings=True), **more)
 
 
 ZOO = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",

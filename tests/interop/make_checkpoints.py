@@ -34,6 +34,7 @@ KINDS = {
     "zoo": lambda d, k: val.zoo(d, k, 2),
     "zstd": lambda d, k: sto.zstd(d, k, 4),
     "tied": lambda d, k: val.tied(d, k, 4),
+    "tied_zstd": lambda d, k: val.tied(d, k, 2, save=sto.save_zstd),
     "fsdp_tp_3x2": lambda d, k: par.fsdp_tp(d, k, (3, 2)),
     "strided_2x2": lambda d, k: par.strided(d, k, (2, 2)),
     "strided_3x2": lambda d, k: par.strided(d, k, (3, 2)),
