@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "detect.h"
-#include "load.h"
+#include "view.h"
 
 typedef struct fact {
     const char *key, *value;
@@ -27,6 +28,12 @@ struct sw_checkpoint {
     fact *facts;
     size_t fact_count, fact_capacity;
     sw_limits limits;
+    const char *temp_dir;
+    pthread_mutex_t lock; /* of the view */
+    bool has_lock;
+    swi_source source;
+    swi_view view; /* of the tensor read last: reading on costs no second look at its parts */
+    bool has_view;
 };
 
 sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text, const char *name,
@@ -98,8 +105,25 @@ static sw_status read_catalog(sw_checkpoint *c, sw_report *report, sw_error *err
     st = swi_builder_freeze(builder, report, &c->catalog, err);
     if (st != SW_OK)
         return st;
-    return swi_filecache_make(c->at.store, (uint32_t)sw_catalog_file_count(c->catalog),
-                              swi_catalog_path_of, c->catalog, &c->limits, &c->cache, err);
+    st = swi_filecache_make(c->at.store, (uint32_t)sw_catalog_file_count(c->catalog),
+                            swi_catalog_path_of, c->catalog, &c->limits, &c->cache, err);
+    if (st != SW_OK)
+        return st;
+    swi_filecache_set_temp_dir(c->cache, c->temp_dir);
+    c->source = swi_checkpoint_source(c);
+    return SW_OK;
+}
+
+static sw_status prepare(sw_checkpoint *c, sw_error *err)
+{
+    int rc = pthread_mutex_init(&c->lock, NULL);
+    if (rc != 0)
+        return swi_fail_errno(err, rc, "pthread_mutex_init");
+    c->has_lock = true;
+    const char *dir = getenv("TMPDIR");
+    if (dir == NULL || dir[0] == '\0')
+        dir = "/tmp";
+    return swi_arena_text(&c->arena, dir, strlen(dir), &c->temp_dir, err);
 }
 
 sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, sw_report *report,
@@ -111,7 +135,9 @@ sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, 
     if (st != SW_OK)
         return st;
     c->limits = sw_limits_resolve(options ? options->limits : NULL);
-    st = swi_detect(path, options ? options->from : NULL, &c->limits, report, &c->at, err);
+    st = prepare(c, err);
+    if (st == SW_OK)
+        st = swi_detect(path, options ? options->from : NULL, &c->limits, report, &c->at, err);
     *recognised = st == SW_OK;
     if (st == SW_OK)
         st = read_catalog(c, report, err);
@@ -132,10 +158,20 @@ sw_status sw_checkpoint_open(const char *path, const sw_open_options *options, s
     return swi_checkpoint_open(path, options, report, &recognised, out, err);
 }
 
+static void drop_view(sw_checkpoint *c)
+{
+    if (c->has_view)
+        swi_view_close(&c->view);
+    c->has_view = false;
+}
+
 void sw_checkpoint_close(sw_checkpoint *checkpoint)
 {
     if (checkpoint == NULL)
         return;
+    drop_view(checkpoint);
+    if (checkpoint->has_lock)
+        (void)pthread_mutex_destroy(&checkpoint->lock);
     swi_filecache_free(checkpoint->cache);
     sw_catalog_free(checkpoint->catalog);
     swi_detected_free(&checkpoint->at);
@@ -199,8 +235,19 @@ sw_status sw_checkpoint_read(const sw_checkpoint *checkpoint, size_t tensor, uin
 {
     if (tensor >= sw_catalog_tensor_count(checkpoint->catalog))
         return swi_fail(err, SW_ERR_ARG, "tensor %zu is not in the catalog", tensor);
-    swi_source source = swi_checkpoint_source(checkpoint);
-    return swi_load_interval(&source, (uint32_t)tensor, lo, hi, out, err);
+    /* the lock guards what changes behind the const: the view */
+    sw_checkpoint *c = (sw_checkpoint *)(uintptr_t)checkpoint;
+    (void)pthread_mutex_lock(&c->lock);
+    sw_status st = SW_OK;
+    if (!c->has_view || c->view.tensor != (uint32_t)tensor) {
+        drop_view(c);
+        st = swi_view_open(&c->source, (uint32_t)tensor, &c->view, err);
+        c->has_view = st == SW_OK;
+    }
+    if (st == SW_OK)
+        st = swi_view_read(&c->view, lo, hi, out, err);
+    (void)pthread_mutex_unlock(&c->lock);
+    return st;
 }
 
 void sw_checkpoint_split_name(const sw_checkpoint *checkpoint, size_t tensor,
@@ -228,6 +275,10 @@ swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint)
 
 void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scratch)
 {
+    sw_checkpoint *c = (sw_checkpoint *)(uintptr_t)checkpoint;
+    (void)pthread_mutex_lock(&c->lock);
+    drop_view(c); /* it may know places in the scratch file before */
+    (void)pthread_mutex_unlock(&c->lock);
     swi_filecache_set_scratch(checkpoint->cache, scratch);
 }
 

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/checked.h"
 #include "base/text.h"
+#include "io/temp.h"
 
 #define OPEN_MIN 1U
 #define SCRATCH_ALIGN 4096U
@@ -39,8 +40,10 @@ struct swi_filecache {
     uint32_t used_slots; /* slots from here on were never used */
     uint32_t free_slot;  /* a list of the free ones through `newer` */
     uint32_t oldest, newest;
-    swi_file *scratch;
+    swi_file *scratch; /* lent, or `own` */
     uint64_t scratch_end;
+    swi_file *own;
+    const char *temp_dir;
 };
 
 /* A mutex that was made and is not held by this thread cannot fail to lock or unlock. */
@@ -246,15 +249,33 @@ static void cache_read_ahead(const swi_reader *self, uint32_t file, uint64_t off
     let_go(cache, s);
 }
 
+/* Under the lock: a lent file, or one of its own. */
+static sw_status need_scratch(swi_filecache *cache, sw_error *err)
+{
+    if (cache->scratch != NULL)
+        return SW_OK;
+    if (cache->temp_dir == NULL)
+        return fail_no_scratch(err);
+    if (cache->own == NULL) {
+        sw_status status = swi_temp_open(cache->temp_dir, &cache->own, err);
+        if (status != SW_OK) {
+            swi_error_prefix(err, "room for decoded bytes (TMPDIR says where)");
+            return status;
+        }
+    }
+    cache->scratch = cache->own;
+    return SW_OK;
+}
+
 static sw_status cache_scratch_take(const swi_reader *self, uint64_t size, uint64_t *offset,
                                     sw_error *err)
 {
     swi_filecache *cache = self->ctx;
     uint64_t end;
-    sw_status status = SW_OK;
     lock_cache(cache);
-    if (cache->scratch == NULL) {
-        status = fail_no_scratch(err);
+    sw_status status = need_scratch(cache, err);
+    if (status != SW_OK) {
+        /* said */
     } else if (!swi_add_u64(cache->scratch_end, size, &end) || end > INT64_MAX - SCRATCH_ALIGN) {
         status = swi_fail(err, SW_ERR_LIMIT, "no room for %" PRIu64 " decoded bytes", size);
     } else {
@@ -347,6 +368,7 @@ void swi_filecache_free(swi_filecache *cache)
         return;
     for (uint32_t s = 0; s < cache->used_slots; s++)
         swi_file_close(cache->slots[s].file);
+    swi_file_close(cache->own);
     free(cache->slots);
     free(cache->slot_of);
     (void)pthread_cond_destroy(&cache->changed);
@@ -364,5 +386,12 @@ void swi_filecache_set_scratch(swi_filecache *cache, swi_file *scratch)
     lock_cache(cache);
     cache->scratch = scratch;
     cache->scratch_end = 0;
+    unlock_cache(cache);
+}
+
+void swi_filecache_set_temp_dir(swi_filecache *cache, const char *dir)
+{
+    lock_cache(cache);
+    cache->temp_dir = dir;
     unlock_cache(cache);
 }

@@ -23,7 +23,15 @@ void swi_filecache_free(swi_filecache *cache);
 
 /* The reads, as base/reader.h has them; errors begin with the file's path. Lives in the cache. */
 const swi_reader *swi_filecache_reader(swi_filecache *cache);
-/* Lends a writable file for decoded bytes (NULL: none any more); borrowed. */
+/*
+ * Lends a writable file for decoded bytes (NULL: none any more); borrowed. Places in the file
+ * before are void.
+ */
 void swi_filecache_set_scratch(swi_filecache *cache, swi_file *scratch);
+/*
+ * Where the cache makes a nameless file for decoded bytes when they need room and none is lent;
+ * NULL: nowhere. Borrowed.
+ */
+void swi_filecache_set_temp_dir(swi_filecache *cache, const char *dir);
 
 #endif

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "io/filecache.h"
 
@@ -176,6 +178,32 @@ static void test_scratch(void **state)
     swi_store_close(store);
 }
 
+/* Without a lent file the cache makes one that has no name. */
+static void test_scratch_of_its_own(void **state)
+{
+    const char *dir = *state;
+    sw_error err = {0};
+    swi_store *store = NULL;
+    swi_filecache *cache = NULL;
+    uint64_t at;
+    char got[4] = "";
+    assert_ok(swi_store_open_memory(&store, &err), &err);
+    assert_ok(swi_filecache_make(store, 0, path_of, NULL, NULL, &cache, &err), &err);
+    const swi_reader *reader = swi_filecache_reader(cache);
+    swi_filecache_set_temp_dir(cache, "/no/such/directory");
+    assert_int_equal(reader->scratch_take(reader, 3, &at, &err), SW_ERR_NOTFOUND);
+    assert_error(&err, SW_ERR_NOTFOUND, "room for decoded bytes (TMPDIR says where)");
+    swi_filecache_set_temp_dir(cache, dir);
+    assert_ok(reader->scratch_take(reader, 3, &at, &err), &err);
+    assert_ok(reader->scratch_write(reader, at, "abc", 3, &err), &err);
+    assert_ok(reader->read(reader, SWI_FILE_SCRATCH, at, got, 3, &err), &err);
+    assert_string_equal(got, "abc");
+    assert_int_equal(rmdir(dir), 0); /* nothing lies in it */
+    swi_filecache_free(cache);
+    swi_store_close(store);
+    assert_int_equal(mkdir(dir, 0700), 0);
+}
+
 /* Descriptors run out before the cache is full: idle files are given up, and it goes on. */
 static void test_descriptors_run_out(void **state)
 {
@@ -207,6 +235,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_errors_name_the_file, harness_dir_setup,
                                         harness_dir_teardown),
         cmocka_unit_test(test_scratch),
+        cmocka_unit_test_setup_teardown(test_scratch_of_its_own, harness_dir_setup,
+                                        harness_dir_teardown),
         cmocka_unit_test_setup_teardown(test_descriptors_run_out, harness_dir_setup,
                                         harness_dir_teardown),
     };
