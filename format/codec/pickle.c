@@ -296,6 +296,12 @@ static sw_status op_fill(swi_pm *m)
     if (!swi_pm_has(m, 1))
         return swi_pm_underflow(m);
     sw_value target = m->stack[m->top - 1];
+    if (m->op == 'u') {
+        bool folded;
+        status = swi_pm_fold_items(m, items, count, &folded);
+        if (status != SW_OK || folded)
+            return status;
+    }
     return m->op == 'u' ? set_items(m, target, items, count) : append(m, target, items, count);
 }
 

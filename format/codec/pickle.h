@@ -23,8 +23,8 @@ typedef struct swi_pickle_hook {
     const char *name;
     /*
      * The object is made (REDUCE, NEWOBJ) with these arguments (a TUPLE). Sets *out (often a
-     * RECORD: then the tuple is dropped afterwards as below; what the hook consumed of its elements
-     * it may drop itself). NULL: an ordinary OBJECT.
+     * RECORD: then the tuple, and a lone tuple in it, are dropped afterwards as below; the hook
+     * drops nothing itself). NULL: an ordinary OBJECT.
      */
     sw_status (*make)(void *ctx, sw_value_graph *g, sw_value args, sw_value *out, sw_error *err);
     /*
@@ -34,6 +34,12 @@ typedef struct swi_pickle_hook {
      */
     sw_status (*build)(void *ctx, sw_value_graph *g, sw_value object, sw_value state, sw_value *out,
                        sw_error *err);
+    /*
+     * The same for a state dict that was never made, because the pickle fills it and uses it at
+     * once: its items (key, value, key ...; a later one of equal keys counts). May be NULL.
+     */
+    sw_status (*build_items)(void *ctx, sw_value_graph *g, sw_value object, const sw_value *items,
+                             size_t pairs, sw_value *out, sw_error *err);
 } swi_pickle_hook;
 
 typedef struct swi_pickle_options {

@@ -369,13 +369,26 @@ static const swi_pickle_hook *hook_of(const swi_pm *m, sw_value callable)
     return mark == 0 ? NULL : &m->options->hooks[mark - 1];
 }
 
+/* Arguments that were folded, with the one tuple that they may hold: torch.Size((2, 3)). */
+static void drop_args(swi_pm *m, sw_value args)
+{
+    sw_value inner = swi_value_none();
+    if (swi_value_tag(args) != SWI_TAG_TUPLE || (*swi_node(m->g, args) & SWI_LINK_SHARED) != 0)
+        return;
+    if (sw_value_size(m->g, args) == 1)
+        (void)sw_value_item(m->g, args, 0, &inner);
+    swi_graph_drop(m->g, args);
+    if (swi_value_tag(inner) == SWI_TAG_TUPLE)
+        swi_graph_drop(m->g, inner);
+}
+
 static sw_status make_by_hook(swi_pm *m, const swi_pickle_hook *hook, sw_value args, sw_value *out)
 {
     sw_status status = hook->make(m->options->hook_ctx, m->g, args, out, m->err);
     if (status != SW_OK)
         return status;
     if (swi_value_tag(*out) == SWI_TAG_RECORD)
-        swi_graph_drop(m->g, args);
+        drop_args(m, args);
     if (hook->build != NULL)
         m->made[m->made_count++ % SWI_PM_MADE_MAX] =
             (swi_pm_made){.v = *out, .hook = hook, .ref = -1};
@@ -513,7 +526,17 @@ static swi_pm_made *made_by_hook(swi_pm *m, sw_value v)
     return NULL;
 }
 
-/* The hook folds object and state into *fresh, which takes the object's place. */
+/* *fresh takes the place of the object that a hook folded: on the stack and in the memo. */
+static void replace_made(swi_pm *m, sw_value object, sw_value fresh, int64_t ref)
+{
+    m->stack[m->top - 1] = fresh;
+    if (ref >= 0)
+        m->g->refs[ref] = fresh;
+    else
+        swi_graph_replace(m->g, object, fresh);
+}
+
+/* The hook folds object and state into one. */
 static sw_status build_by_hook(swi_pm *m, const swi_pickle_hook *hook, sw_value object,
                                sw_value state, int64_t ref)
 {
@@ -521,17 +544,52 @@ static sw_status build_by_hook(swi_pm *m, const swi_pickle_hook *hook, sw_value 
     sw_status status = hook->build(m->options->hook_ctx, m->g, object, state, &fresh, m->err);
     if (status != SW_OK)
         return status;
-    m->stack[m->top - 1] = fresh;
-    if (ref >= 0)
-        m->g->refs[ref] = fresh;
-    else
-        swi_graph_replace(m->g, object, fresh);
+    replace_made(m, object, fresh, ref);
     if (swi_value_tag(fresh) != SWI_TAG_RECORD)
         return SW_OK;
     if (swi_value_tag(object) == SWI_TAG_OBJECT)
         swi_graph_drop(m->g, object);
     if (swi_value_tag(state) == SWI_TAG_DICT)
         swi_graph_drop(m->g, state);
+    return SW_OK;
+}
+
+/* Takes the entry out; what was made inside its object was built before it and is gone too. */
+static swi_pm_made take_made(swi_pm *m, swi_pm_made *made)
+{
+    swi_pm_made taken = *made;
+    made->hook = NULL;
+    while (m->made_count > 0 && m->made[(m->made_count - 1) % SWI_PM_MADE_MAX].hook == NULL)
+        m->made_count--;
+    return taken;
+}
+
+sw_status swi_pm_fold_items(swi_pm *m, const sw_value *items, size_t count, bool *folded)
+{
+    *folded = false;
+    if (m->made_count == 0 || count % 2 != 0 || !swi_pm_has(m, 2))
+        return SW_OK;
+    sw_value dict = m->stack[m->top - 1], object = m->stack[m->top - 2];
+    uint8_t next;
+    if (swi_value_tag(dict) != SWI_TAG_DICT || swi_value_tag(object) != SWI_TAG_RECORD ||
+        !swi_peek_u8(m->c, &next) || next != 'b')
+        return SW_OK;
+    uint64_t head = *swi_node(m->g, dict);
+    swi_pm_made *made = made_by_hook(m, object);
+    if (made == NULL || made->hook->build_items == NULL || swi_head_count(head) != 0 ||
+        (head & SWI_LINK_SHARED) != 0)
+        return SW_OK;
+    sw_value fresh;
+    sw_status status = made->hook->build_items(m->options->hook_ctx, m->g, object, items, count / 2,
+                                               &fresh, m->err);
+    if (status != SW_OK)
+        return status;
+    swi_pm_made taken = take_made(m, made);
+    m->c->pos++; /* BUILD */
+    m->top--;
+    replace_made(m, object, fresh, taken.ref);
+    swi_graph_drop(m->g, dict);
+    *folded = true;
     return SW_OK;
 }
 
@@ -564,13 +622,8 @@ sw_status swi_pm_build(swi_pm *m)
     if (m->made_count > 0) {
         swi_pm_made *made = made_by_hook(m, v);
         if (made != NULL) {
-            const swi_pickle_hook *hook = made->hook;
-            int64_t ref = made->ref;
-            made->hook = NULL;
-            /* What was made inside this one was built before it: those places are free again. */
-            while (m->made_count > 0 && m->made[(m->made_count - 1) % SWI_PM_MADE_MAX].hook == NULL)
-                m->made_count--;
-            return build_by_hook(m, hook, v, state, ref);
+            swi_pm_made taken = take_made(m, made);
+            return build_by_hook(m, taken.hook, v, state, taken.ref);
         }
     }
     if (!sw_value_get_object(m->g, v, &object))

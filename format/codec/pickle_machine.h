@@ -97,6 +97,11 @@ sw_status swi_pm_obj(swi_pm *m);
 sw_status swi_pm_reduce(swi_pm *m);
 sw_status swi_pm_newobj(swi_pm *m);
 sw_status swi_pm_newobj_ex(swi_pm *m);
+/*
+ * SETITEMS into a state dict that was just made, with BUILD next: the hook folds the items and
+ * BUILD is done too (*folded).
+ */
+sw_status swi_pm_fold_items(swi_pm *m, const sw_value *items, size_t count, bool *folded);
 sw_status swi_pm_build(swi_pm *m);
 /* Puts what is neither list, set nor dict under its items: APPENDS and SETITEMS of an OBJECT. */
 sw_status swi_pm_append_to(swi_pm *m, sw_value target, const sw_value *items, size_t count);

@@ -106,31 +106,70 @@ static bool has(const fields *f, swi_dcp_field field)
     return (f->present >> field & 1u) != 0;
 }
 
-/* A dict; of a class with slots the second of (None, dict). Unknown fields are left alone. */
+static void set_field(swi_dcp_parsing *p, const sw_value_graph *g, sw_value key, sw_value value,
+                      fields *out)
+{
+    swi_dcp_field field = field_of(p, g, key);
+    if (field == SWI_DCP_FIELD_COUNT)
+        return; /* unknown fields are left alone */
+    out->at[field] = value;
+    out->present |= 1u << field;
+}
+
+/* A dict; of a class with slots the second of (None, dict). */
 static sw_status read_fields(swi_dcp_parsing *p, const sw_value_graph *g, sw_value state,
                              const char *class, fields *out, sw_error *err)
 {
     char room[256];
-    if (sw_value_get_kind(g, state) == SW_VALUE_TUPLE && sw_value_size(g, state) == 2 &&
-        !sw_value_item(g, state, 1, &state))
-        return swi_fail(err, SW_ERR_FORMAT, "DCP index: %s", class);
+    sw_value key, value;
+    if (sw_value_get_kind(g, state) == SW_VALUE_TUPLE && sw_value_size(g, state) == 2)
+        (void)sw_value_item(g, state, 1, &state);
     if (sw_value_get_kind(g, state) != SW_VALUE_DICT)
         return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3", "DCP index: the state of %s is %s", class,
                             swi_dcp_describe(g, state, room, sizeof(room)));
     out->present = 0;
-    size_t count = sw_value_size(g, state);
-    for (size_t i = 0; i < count; i++) {
-        sw_value key, value;
-        if (!sw_value_pair(g, state, i, &key, &value))
-            break;
-        swi_dcp_field field = field_of(p, g, key);
-        if (field == SWI_DCP_FIELD_COUNT)
-            continue;
-        out->at[field] = value;
-        out->present |= 1u << field;
-    }
+    for (size_t i = 0; sw_value_pair(g, state, i, &key, &value); i++)
+        set_field(p, g, key, value, out);
     return SW_OK;
 }
+
+/* Makes of the fields of an object the record that takes its place. */
+typedef sw_status (*fold_fn)(swi_dcp_parsing *p, sw_value_graph *g, const fields *f, sw_value *out,
+                             sw_error *err);
+
+static sw_status fold_state(swi_dcp_parsing *p, sw_value_graph *g, sw_value state,
+                            const char *class, fold_fn fold, sw_value *out, sw_error *err)
+{
+    fields f;
+    sw_status st = read_fields(p, g, state, class, &f, err);
+    return st == SW_OK ? fold(p, g, &f, out, err) : st;
+}
+
+static sw_status fold_items(swi_dcp_parsing *p, sw_value_graph *g, const sw_value *items,
+                            size_t pairs, fold_fn fold, sw_value *out, sw_error *err)
+{
+    fields f;
+    f.present = 0;
+    for (size_t i = 0; i < pairs; i++)
+        set_field(p, g, items[2 * i], items[2 * i + 1], &f);
+    return fold(p, g, &f, out, err);
+}
+
+/* The two hooks of a class: for a state, and for the items of one that was never made. */
+#define FOLDED(fold, class)                                                                        \
+    static sw_status fold##_state(void *ctx, sw_value_graph *g, sw_value object, sw_value state,   \
+                                  sw_value *out, sw_error *err)                                    \
+    {                                                                                              \
+        (void)object;                                                                              \
+        return fold_state(ctx, g, state, class, fold, out, err);                                   \
+    }                                                                                              \
+    static sw_status fold##_items(void *ctx, sw_value_graph *g, sw_value object,                   \
+                                  const sw_value *items, size_t pairs, sw_value *out,              \
+                                  sw_error *err)                                                   \
+    {                                                                                              \
+        (void)object;                                                                              \
+        return fold_items(ctx, g, items, pairs, fold, out, err);                                   \
+    }
 
 static sw_status wrong_field(const sw_value_graph *g, const fields *f, const char *class,
                              swi_dcp_field field, sw_error *err)
@@ -239,28 +278,22 @@ static sw_status make_pending(void *ctx, sw_value_graph *g, sw_value args, sw_va
     return SW_OK;
 }
 
-static sw_status build_chunk(void *ctx, sw_value_graph *g, sw_value object, sw_value state,
-                             sw_value *out, sw_error *err)
+static sw_status fold_chunk(swi_dcp_parsing *p, sw_value_graph *g, const fields *f, sw_value *out,
+                            sw_error *err)
 {
-    swi_dcp_parsing *p = ctx;
     swi_dcp_meta *m = p->meta;
-    fields f;
     swi_dcp_chunk_row row = {.place = SWI_DCP_NONE};
-    (void)object;
-    sw_status st = read_fields(p, g, state, "ChunkStorageMetadata", &f, err);
-    if (st != SW_OK)
-        return st;
-    if (!has(&f, SWI_DCP_OFFSETS) ||
-        !swi_dcp_record(f.at[SWI_DCP_OFFSETS], SWI_DCP_K_SIZE, &row.offset))
-        return wrong_field(g, &f, "ChunkStorageMetadata", SWI_DCP_OFFSETS, err);
-    if (!has(&f, SWI_DCP_SIZES) ||
-        !swi_dcp_record(f.at[SWI_DCP_SIZES], SWI_DCP_K_SIZE, &row.length))
-        return wrong_field(g, &f, "ChunkStorageMetadata", SWI_DCP_SIZES, err);
+    if (!has(f, SWI_DCP_OFFSETS) ||
+        !swi_dcp_record(f->at[SWI_DCP_OFFSETS], SWI_DCP_K_SIZE, &row.offset))
+        return wrong_field(g, f, "ChunkStorageMetadata", SWI_DCP_OFFSETS, err);
+    if (!has(f, SWI_DCP_SIZES) ||
+        !swi_dcp_record(f->at[SWI_DCP_SIZES], SWI_DCP_K_SIZE, &row.length))
+        return wrong_field(g, f, "ChunkStorageMetadata", SWI_DCP_SIZES, err);
     if (m->chunk_count >= p->limits.pieces || m->chunk_count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more than %" PRIu64 " chunks",
                         p->limits.pieces);
     void *room = m->chunks;
-    st = swi_grow_array(&room, &m->chunk_capacity, m->chunk_count + 1, sizeof(row), err);
+    sw_status st = swi_grow_array(&room, &m->chunk_capacity, m->chunk_count + 1, sizeof(row), err);
     m->chunks = room;
     if (st != SW_OK)
         return st;
@@ -268,6 +301,7 @@ static sw_status build_chunk(void *ctx, sw_value_graph *g, sw_value object, sw_v
     *out = make_record(SWI_DCP_K_CHUNK, m->chunk_count++);
     return SW_OK;
 }
+FOLDED(fold_chunk, "ChunkStorageMetadata")
 
 /* A tuple (dtype, layout, requires_grad, memory format, pin_memory), or a dict of the same. */
 static sw_status build_properties(void *ctx, sw_value_graph *g, sw_value object, sw_value state,
@@ -353,24 +387,18 @@ static sw_status take_chunks(swi_dcp_parsing *p, const sw_value_graph *g, sw_val
     return st;
 }
 
-static sw_status build_tensor(void *ctx, sw_value_graph *g, sw_value object, sw_value state,
-                              sw_value *out, sw_error *err)
+static sw_status fold_tensor(swi_dcp_parsing *p, sw_value_graph *g, const fields *f, sw_value *out,
+                             sw_error *err)
 {
-    swi_dcp_parsing *p = ctx;
-    fields f;
     swi_dcp_tensor_row row = {.name = SWI_DCP_NONE};
-    (void)object;
-    sw_status st = read_fields(p, g, state, "TensorStorageMetadata", &f, err);
-    if (st != SW_OK)
-        return st;
-    if (!has(&f, SWI_DCP_PROPERTIES) ||
-        !swi_dcp_record(f.at[SWI_DCP_PROPERTIES], SWI_DCP_K_PROPERTIES, &row.dtype))
-        return wrong_field(g, &f, "TensorStorageMetadata", SWI_DCP_PROPERTIES, err);
-    if (!has(&f, SWI_DCP_SIZE) || !swi_dcp_record(f.at[SWI_DCP_SIZE], SWI_DCP_K_SIZE, &row.size))
-        return wrong_field(g, &f, "TensorStorageMetadata", SWI_DCP_SIZE, err);
-    if (!has(&f, SWI_DCP_CHUNKS) || sw_value_get_kind(g, f.at[SWI_DCP_CHUNKS]) != SW_VALUE_LIST)
-        return wrong_field(g, &f, "TensorStorageMetadata", SWI_DCP_CHUNKS, err);
-    st = take_chunks(p, g, f.at[SWI_DCP_CHUNKS], &row, err);
+    if (!has(f, SWI_DCP_PROPERTIES) ||
+        !swi_dcp_record(f->at[SWI_DCP_PROPERTIES], SWI_DCP_K_PROPERTIES, &row.dtype))
+        return wrong_field(g, f, "TensorStorageMetadata", SWI_DCP_PROPERTIES, err);
+    if (!has(f, SWI_DCP_SIZE) || !swi_dcp_record(f->at[SWI_DCP_SIZE], SWI_DCP_K_SIZE, &row.size))
+        return wrong_field(g, f, "TensorStorageMetadata", SWI_DCP_SIZE, err);
+    if (!has(f, SWI_DCP_CHUNKS) || sw_value_get_kind(g, f->at[SWI_DCP_CHUNKS]) != SW_VALUE_LIST)
+        return wrong_field(g, f, "TensorStorageMetadata", SWI_DCP_CHUNKS, err);
+    sw_status st = take_chunks(p, g, f->at[SWI_DCP_CHUNKS], &row, err);
     if (st != SW_OK)
         return st;
     if (p->built_count >= p->limits.tensors || p->built_count >= UINT32_MAX - 1)
@@ -385,6 +413,7 @@ static sw_status build_tensor(void *ctx, sw_value_graph *g, sw_value object, sw_
     *out = make_record(SWI_DCP_K_TENSOR, p->built_count++);
     return SW_OK;
 }
+FOLDED(fold_tensor, "TensorStorageMetadata")
 
 /* BytesStorageMetadata has no fields and, in most versions, no BUILD. */
 static sw_status make_bytes(void *ctx, sw_value_graph *g, sw_value args, sw_value *out,
@@ -403,26 +432,20 @@ static sw_status build_bytes(void *ctx, sw_value_graph *g, sw_value object, sw_v
     return SW_OK;
 }
 
-static sw_status build_key(void *ctx, sw_value_graph *g, sw_value object, sw_value state,
-                           sw_value *out, sw_error *err)
+static sw_status fold_key(swi_dcp_parsing *p, sw_value_graph *g, const fields *f, sw_value *out,
+                          sw_error *err)
 {
-    swi_dcp_parsing *p = ctx;
-    fields f;
     int64_t hint;
     swi_dcp_key_row row = {.offset = SWI_DCP_NONE, .hint = SWI_DCP_NONE, .info = SWI_DCP_NONE};
-    (void)object;
-    sw_status st = read_fields(p, g, state, "MetadataIndex", &f, err);
+    if (!has(f, SWI_DCP_FQN))
+        return wrong_field(g, f, "MetadataIndex", SWI_DCP_FQN, err);
+    sw_status st = swi_dcp_name(p, g, f->at[SWI_DCP_FQN], &row.name, err);
     if (st != SW_OK)
         return st;
-    if (!has(&f, SWI_DCP_FQN))
-        return wrong_field(g, &f, "MetadataIndex", SWI_DCP_FQN, err);
-    st = swi_dcp_name(p, g, f.at[SWI_DCP_FQN], &row.name, err);
-    if (st != SW_OK)
-        return st;
-    if (has(&f, SWI_DCP_OFFSET) && sw_value_get_kind(g, f.at[SWI_DCP_OFFSET]) != SW_VALUE_NONE &&
-        !swi_dcp_record(f.at[SWI_DCP_OFFSET], SWI_DCP_K_SIZE, &row.offset))
-        return wrong_field(g, &f, "MetadataIndex", SWI_DCP_OFFSET, err);
-    if (has(&f, SWI_DCP_INDEX) && sw_value_int(g, f.at[SWI_DCP_INDEX], &hint) && hint >= 0 &&
+    if (has(f, SWI_DCP_OFFSET) && sw_value_get_kind(g, f->at[SWI_DCP_OFFSET]) != SW_VALUE_NONE &&
+        !swi_dcp_record(f->at[SWI_DCP_OFFSET], SWI_DCP_K_SIZE, &row.offset))
+        return wrong_field(g, f, "MetadataIndex", SWI_DCP_OFFSET, err);
+    if (has(f, SWI_DCP_INDEX) && sw_value_int(g, f->at[SWI_DCP_INDEX], &hint) && hint >= 0 &&
         hint < (int64_t)UINT32_MAX)
         row.hint = (uint32_t)hint;
     void *room = p->keys;
@@ -436,6 +459,7 @@ static sw_status build_key(void *ctx, sw_value_graph *g, sw_value object, sw_val
     *out = make_record(SWI_DCP_K_KEY, p->key_count++);
     return SW_OK;
 }
+FOLDED(fold_key, "MetadataIndex")
 
 /* The list of transforms as one text; its id + 1. */
 static sw_status transforms_of(swi_dcp_parsing *p, const sw_value_graph *g, sw_value list,
@@ -470,27 +494,21 @@ static sw_status transforms_of(swi_dcp_parsing *p, const sw_value_graph *g, sw_v
     return st;
 }
 
-static sw_status build_info(void *ctx, sw_value_graph *g, sw_value object, sw_value state,
-                            sw_value *out, sw_error *err)
+static sw_status fold_info(swi_dcp_parsing *p, sw_value_graph *g, const fields *f, sw_value *out,
+                           sw_error *err)
 {
-    swi_dcp_parsing *p = ctx;
     swi_dcp_meta *m = p->meta;
-    fields f;
     int64_t offset, length;
     swi_dcp_info_row row = {0};
-    (void)object;
-    sw_status st = read_fields(p, g, state, "_StorageInfo", &f, err);
-    if (st != SW_OK)
-        return st;
-    if (!has(&f, SWI_DCP_PATH))
-        return wrong_field(g, &f, "_StorageInfo", SWI_DCP_PATH, err);
-    if (!has(&f, SWI_DCP_OFFSET) || !sw_value_int(g, f.at[SWI_DCP_OFFSET], &offset) || offset < 0)
-        return wrong_field(g, &f, "_StorageInfo", SWI_DCP_OFFSET, err);
-    if (!has(&f, SWI_DCP_LENGTH) || !sw_value_int(g, f.at[SWI_DCP_LENGTH], &length) || length < 0)
-        return wrong_field(g, &f, "_StorageInfo", SWI_DCP_LENGTH, err);
-    st = file_name(p, g, f.at[SWI_DCP_PATH], &row.file, err);
-    if (st == SW_OK && has(&f, SWI_DCP_TRANSFORMS))
-        st = transforms_of(p, g, f.at[SWI_DCP_TRANSFORMS], &row.transforms, err);
+    if (!has(f, SWI_DCP_PATH))
+        return wrong_field(g, f, "_StorageInfo", SWI_DCP_PATH, err);
+    if (!has(f, SWI_DCP_OFFSET) || !sw_value_int(g, f->at[SWI_DCP_OFFSET], &offset) || offset < 0)
+        return wrong_field(g, f, "_StorageInfo", SWI_DCP_OFFSET, err);
+    if (!has(f, SWI_DCP_LENGTH) || !sw_value_int(g, f->at[SWI_DCP_LENGTH], &length) || length < 0)
+        return wrong_field(g, f, "_StorageInfo", SWI_DCP_LENGTH, err);
+    sw_status st = file_name(p, g, f->at[SWI_DCP_PATH], &row.file, err);
+    if (st == SW_OK && has(f, SWI_DCP_TRANSFORMS))
+        st = transforms_of(p, g, f->at[SWI_DCP_TRANSFORMS], &row.transforms, err);
     if (st != SW_OK)
         return st;
     row.offset_bytes = (uint64_t)offset;
@@ -506,6 +524,7 @@ static sw_status build_info(void *ctx, sw_value_graph *g, sw_value object, sw_va
     *out = make_record(SWI_DCP_K_INFO, m->info_count++);
     return SW_OK;
 }
+FOLDED(fold_info, "_StorageInfo")
 
 #define META "torch.distributed.checkpoint.metadata"
 #define META_113 "torch.distributed._shard.checkpoint.metadata"
@@ -514,18 +533,18 @@ static sw_status build_info(void *ctx, sw_value_graph *g, sw_value object, sw_va
 #define SHARDED "torch.distributed._shard.sharded_tensor.metadata"
 
 const swi_pickle_hook swi_dcp_hooks[] = {
-    {"torch", "Size", make_size, NULL},
-    {META, "ChunkStorageMetadata", make_pending, build_chunk},
-    {META_113, "ChunkStorageMetadata", make_pending, build_chunk},
-    {META, "MetadataIndex", make_pending, build_key},
-    {META_113, "MetadataIndex", make_pending, build_key},
-    {FILES, "_StorageInfo", make_pending, build_info},
-    {FILES_113, "_StorageInfo", make_pending, build_info},
-    {META, "TensorStorageMetadata", make_pending, build_tensor},
-    {META_113, "TensorStorageMetadata", make_pending, build_tensor},
-    {META, "TensorProperties", make_pending, build_properties},
-    {SHARDED, "TensorProperties", make_pending, build_properties},
-    {META, "BytesStorageMetadata", make_bytes, build_bytes},
-    {META_113, "BytesStorageMetadata", make_bytes, build_bytes},
+    {"torch", "Size", make_size, NULL, NULL},
+    {META, "ChunkStorageMetadata", make_pending, fold_chunk_state, fold_chunk_items},
+    {META_113, "ChunkStorageMetadata", make_pending, fold_chunk_state, fold_chunk_items},
+    {META, "MetadataIndex", make_pending, fold_key_state, fold_key_items},
+    {META_113, "MetadataIndex", make_pending, fold_key_state, fold_key_items},
+    {FILES, "_StorageInfo", make_pending, fold_info_state, fold_info_items},
+    {FILES_113, "_StorageInfo", make_pending, fold_info_state, fold_info_items},
+    {META, "TensorStorageMetadata", make_pending, fold_tensor_state, fold_tensor_items},
+    {META_113, "TensorStorageMetadata", make_pending, fold_tensor_state, fold_tensor_items},
+    {META, "TensorProperties", make_pending, build_properties, NULL},
+    {SHARDED, "TensorProperties", make_pending, build_properties, NULL},
+    {META, "BytesStorageMetadata", make_bytes, build_bytes, NULL},
+    {META_113, "BytesStorageMetadata", make_bytes, build_bytes, NULL},
 };
 const size_t swi_dcp_hook_count = sizeof(swi_dcp_hooks) / sizeof(swi_dcp_hooks[0]);

@@ -57,6 +57,15 @@ const char *swi_dcp_size_text(const swi_dcp_meta *meta, uint32_t size, char *roo
     return room;
 }
 
+static bool same_words(const uint32_t *a, const uint32_t *b, size_t count)
+{
+    /* The heads agree before the rest is looked at: it may be shorter. */
+    for (size_t i = 0; i < count; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
 /* The numbers as a row of words; the same ones as of the last few sizes are not stored again. */
 sw_status swi_dcp_size_store(swi_dcp_parsing *p, uint32_t axes, const int64_t *v, uint32_t *out,
                              sw_error *err)
@@ -74,14 +83,11 @@ sw_status swi_dcp_size_store(swi_dcp_parsing *p, uint32_t axes, const int64_t *v
             row[2 + 2 * k] = (uint32_t)(u >> 32);
     }
     size_t count = size_words(row[0]);
-    for (unsigned i = 0; i < 4; i++) {
-        uint32_t r = p->recent[i];
-        if (r != SWI_DCP_NONE && memcmp(m->words + r, row, sizeof(row[0])) == 0 &&
-            memcmp(m->words + r, row, count * sizeof(row[0])) == 0) {
-            *out = r;
+    for (unsigned i = 0; i < 4; i++)
+        if (p->recent[i] != SWI_DCP_NONE && same_words(m->words + p->recent[i], row, count)) {
+            *out = p->recent[i];
             return SW_OK;
         }
-    }
     void *room = m->words;
     if (m->word_count > UINT32_MAX - 64)
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more sizes than can be kept");

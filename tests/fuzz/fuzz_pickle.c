@@ -13,10 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static sw_status make(void *ctx, sw_value_graph *g, sw_value args, sw_value *out, sw_error *err)
 {
-    sw_value item;
-    (void)err;
-    for (size_t i = 0; sw_value_item(g, args, i, &item); i++)
-        swi_graph_drop(g, item);
+    (void)g, (void)args, (void)err;
     *out = swi_value_of_record(++*(uint64_t *)ctx);
     return SW_OK;
 }
@@ -32,11 +29,22 @@ static sw_status build(void *ctx, sw_value_graph *g, sw_value object, sw_value s
     return SW_OK;
 }
 
+static sw_status build_items(void *ctx, sw_value_graph *g, sw_value object, const sw_value *items,
+                             size_t pairs, sw_value *out, sw_error *err)
+{
+    (void)object, (void)err;
+    for (size_t i = 0; i < 2 * pairs; i++)
+        (void)sw_value_size(g, items[i]);
+    *out = swi_value_of_record(++*(uint64_t *)ctx);
+    return SW_OK;
+}
+
 static void read_once(const uint8_t *data, size_t size, uint8_t mode)
 {
     uint64_t made = 0;
-    static const swi_pickle_hook hooks[] = {
-        {"m", "Size", make, NULL}, {NULL, "C", NULL, build}, {"m", "B", make, build}};
+    static const swi_pickle_hook hooks[] = {{"m", "Size", make, NULL, NULL},
+                                            {NULL, "C", NULL, build, NULL},
+                                            {"m", "B", make, build, build_items}};
     const swi_pickle_options options = {.hooks = hooks,
                                         .hook_count = (mode & 1) != 0 ? 3 : 0,
                                         .hook_ctx = &made,

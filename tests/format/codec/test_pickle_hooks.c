@@ -80,10 +80,10 @@ static sw_status build_keep(void *ctx, sw_value_graph *g, sw_value object, sw_va
 }
 
 static const swi_pickle_hook hooks[] = {
-    {"torch", "Size", make_size, NULL},
-    {NULL, "Chunk", NULL, build_chunk},
-    {"m", "Both", make_both, build_both},
-    {"m", "Keep", NULL, build_keep},
+    {"torch", "Size", make_size, NULL, NULL},
+    {NULL, "Chunk", NULL, build_chunk, NULL},
+    {"m", "Both", make_both, build_both, NULL},
+    {"m", "Keep", NULL, build_keep, NULL},
 };
 
 static sw_status run(const char *pickle, seen *s, sw_value *root, sw_error *err)
