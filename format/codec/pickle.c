@@ -53,7 +53,7 @@ sw_status swi_pm_grow(swi_pm *m)
     return status;
 }
 
-static sw_status op_mark(swi_pm *m)
+static inline sw_status op_mark(swi_pm *m)
 {
     if (m->mark_count == m->mark_capacity) {
         if (m->mark_count >= m->g->node_limit)
@@ -109,7 +109,7 @@ static sw_status op_pop_mark(swi_pm *m)
 }
 
 /* A second way to a node: it is shared from now on. */
-static sw_status push_shared(swi_pm *m, sw_value v)
+static inline sw_status push_shared(swi_pm *m, sw_value v)
 {
     if (swi_value_has_head(v))
         *swi_node(m->g, v) |= SWI_LINK_SHARED;
@@ -125,15 +125,30 @@ static sw_status op_dup(swi_pm *m)
     return push_shared(m, m->stack[m->top - 1]);
 }
 
-static sw_status get(swi_pm *m, uint64_t number)
+static sw_status refuse_get(swi_pm *m, uint64_t number, sw_value v)
 {
-    sw_value v = number < m->g->ref_count ? m->g->refs[number] : (sw_value){SWI_TAG_UNSET};
     if (swi_value_tag(v) == SWI_TAG_UNSET)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-11", "memo %" PRIu64 " was never set", number);
-    if (swi_value_tag(v) == SWI_TAG_DROPPED)
-        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-20",
-                           "memo %" PRIu64 " is part of an object that is already folded", number);
+    return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-20",
+                       "memo %" PRIu64 " is part of an object that is already folded", number);
+}
+
+static inline sw_status get(swi_pm *m, uint64_t number)
+{
+    sw_value v = number < m->g->ref_count ? m->g->refs[number] : (sw_value){SWI_TAG_UNSET};
+    if (swi_value_tag(v) >= SWI_TAG_UNSET)
+        return refuse_get(m, number, v);
     return push_shared(m, v);
+}
+
+/* What a hook made is known by its number too: it is replaced when it is built. */
+static inline void note_number(swi_pm *m, sw_value v, uint64_t number)
+{
+    if (m->made_count > 0) {
+        swi_pm_made *last = &m->made[(m->made_count - 1) % SWI_PM_MADE_MAX];
+        if (last->ref < 0 && last->v.bits == v.bits)
+            last->ref = (int64_t)number;
+    }
 }
 
 static sw_status put(swi_pm *m, uint64_t number)
@@ -146,11 +161,7 @@ static sw_status put(swi_pm *m, uint64_t number)
                            "memo number %" PRIu64 " after only %zu bytes", number,
                            m->c->pos - m->start);
     sw_value v = m->stack[m->top - 1];
-    if (m->made_count > 0) {
-        swi_pm_made *last = &m->made[(m->made_count - 1) % SWI_PM_MADE_MAX];
-        if (last->ref < 0 && last->v.bits == v.bits)
-            last->ref = (int64_t)number;
-    }
+    note_number(m, v, number);
     return swi_ref_put(m->g, number, v, m->err);
 }
 
@@ -166,13 +177,13 @@ static sw_status op_get(swi_pm *m)
     return m->op == 'g' ? get(m, number) : put(m, number);
 }
 
-static sw_status op_binget(swi_pm *m)
+static inline sw_status op_binget(swi_pm *m)
 {
     uint8_t number;
     return swi_get_u8(m->c, &number) ? get(m, number) : swi_pm_cut(m);
 }
 
-static sw_status op_long_binget(swi_pm *m)
+static inline sw_status op_long_binget(swi_pm *m)
 {
     uint32_t number;
     return swi_get_u32le(m->c, &number) ? get(m, number) : swi_pm_cut(m);
@@ -190,9 +201,14 @@ static sw_status op_long_binput(swi_pm *m)
     return swi_get_u32le(m->c, &number) ? put(m, number) : swi_pm_cut(m);
 }
 
-static sw_status op_memoize(swi_pm *m)
+/* There are never more numbers in use than bytes read: PKL-11 holds. */
+static inline sw_status op_memoize(swi_pm *m)
 {
-    return put(m, m->g->refs_set);
+    if (!swi_pm_has(m, 1))
+        return swi_pm_underflow(m);
+    sw_value v = m->stack[m->top - 1];
+    note_number(m, v, m->g->refs_set);
+    return swi_ref_put(m->g, m->g->refs_set, v, m->err);
 }
 
 /* ---- constants and containers ---------------------------------------------------------------- */
@@ -207,7 +223,7 @@ static sw_status op_bool(swi_pm *m)
     return swi_pm_push(m, swi_value_of_bool(m->op == 0x88));
 }
 
-static sw_status op_empty_tuple(swi_pm *m)
+static inline sw_status op_empty_tuple(swi_pm *m)
 {
     return swi_pm_push(m, SWI_EMPTY_TUPLE);
 }
@@ -220,7 +236,7 @@ static sw_status op_empty_list(swi_pm *m)
     return status != SW_OK ? status : swi_pm_push(m, v);
 }
 
-static sw_status op_empty_dict(swi_pm *m)
+static inline sw_status op_empty_dict(swi_pm *m)
 {
     sw_value v;
     sw_status status = swi_graph_dict(m->g, &v, m->err);
@@ -228,18 +244,18 @@ static sw_status op_empty_dict(swi_pm *m)
 }
 
 /* TUPLE1, TUPLE2, TUPLE3 */
-static sw_status op_tuple_n(swi_pm *m)
+static inline sw_status op_tuple_n(swi_pm *m)
 {
     size_t count = (size_t)m->op - 0x84;
     sw_value v;
     if (!swi_pm_has(m, count))
         return swi_pm_underflow(m);
-    sw_status status =
-        swi_graph_sequence(m->g, SW_VALUE_TUPLE, m->stack + m->top - count, count, &v, m->err);
+    sw_status status = swi_graph_tuple(m->g, m->stack + m->top - count, count, &v, m->err);
     if (status != SW_OK)
         return status;
     m->top -= count;
-    return swi_pm_push(m, v);
+    m->stack[m->top++] = v;
+    return SW_OK;
 }
 
 /* TUPLE, LIST, FROZENSET: of what lies above the mark. */
@@ -286,7 +302,7 @@ static sw_status append(swi_pm *m, sw_value target, const sw_value *items, size_
 }
 
 /* APPENDS, ADDITEMS, SETITEMS: into what lies below the mark. */
-static sw_status op_fill(swi_pm *m)
+static inline sw_status op_fill(swi_pm *m)
 {
     sw_value *items;
     size_t count;
@@ -477,6 +493,53 @@ static const opcode OPCODES[256] = {
 /* ---- the loop ----------------------------------------------------------------------------------
  */
 
+static sw_status run_table(swi_pm *m)
+{
+    const opcode *op = &OPCODES[m->op];
+    if (op->run == NULL)
+        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-4", "0x%02x is no opcode", m->op);
+    return op->run(m);
+}
+
+/* The opcodes of which a big `.metadata` is made are called directly, the others by the table. */
+static sw_status run_one(swi_pm *m)
+{
+    switch (m->op) {
+    case 0x94:
+        return op_memoize(m);
+    case 'h':
+        return op_binget(m);
+    case 'j':
+        return op_long_binget(m);
+    case 'K':
+        return swi_pm_binint1(m);
+    case 'M':
+        return swi_pm_binint2(m);
+    case 'J':
+        return swi_pm_binint(m);
+    case 0x85:
+    case 0x86:
+    case 0x87:
+        return op_tuple_n(m);
+    case '(':
+        return op_mark(m);
+    case ')':
+        return op_empty_tuple(m);
+    case '}':
+        return op_empty_dict(m);
+    case 'u':
+        return op_fill(m);
+    case 'R':
+        return swi_pm_reduce(m);
+    case 0x81:
+        return swi_pm_newobj(m);
+    case 'b':
+        return swi_pm_build(m);
+    default:
+        return run_table(m);
+    }
+}
+
 static sw_status run(swi_pm *m)
 {
     swi_cursor *c = m->c;
@@ -486,10 +549,7 @@ static sw_status run(swi_pm *m)
             m->op = '.';
             return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-3", "missing: the input ends before it");
         }
-        const opcode *op = &OPCODES[m->op];
-        if (op->run == NULL)
-            return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-4", "0x%02x is no opcode", m->op);
-        sw_status status = m->op == 0x94 ? op_memoize(m) : m->op == 'h' ? op_binget(m) : op->run(m);
+        sw_status status = run_one(m);
         if (status != SW_OK)
             return status;
     }

@@ -75,9 +75,6 @@ sw_status swi_pm_pop_mark(swi_pm *m, sw_value **items, size_t *count);
 sw_status swi_pm_int_text(swi_pm *m);
 sw_status swi_pm_long_text(swi_pm *m);
 sw_status swi_pm_float_text(swi_pm *m);
-sw_status swi_pm_binint(swi_pm *m);
-sw_status swi_pm_binint1(swi_pm *m);
-sw_status swi_pm_binint2(swi_pm *m);
 sw_status swi_pm_long1(swi_pm *m);
 sw_status swi_pm_long4(swi_pm *m);
 sw_status swi_pm_binfloat(swi_pm *m);
@@ -88,6 +85,30 @@ sw_status swi_pm_counted(swi_pm *m); /* every length-prefixed text and bytes */
 SW_MUST_USE sw_status swi_pm_latin1(swi_pm *m, sw_value text, bool *ok);
 /* Decimal digits of a line: a memo number or the like. */
 bool swi_pm_decimal(const uint8_t *line, size_t size, uint64_t *out);
+
+/* Integers of up to 32 bits are immediate values. */
+static inline sw_status swi_pm_push_small(swi_pm *m, int64_t v)
+{
+    return swi_pm_push(m, swi_value_of(SWI_TAG_INT, (uint64_t)v));
+}
+
+static inline sw_status swi_pm_binint(swi_pm *m)
+{
+    uint32_t v;
+    return swi_get_u32le(m->c, &v) ? swi_pm_push_small(m, (int32_t)v) : swi_pm_cut(m);
+}
+
+static inline sw_status swi_pm_binint1(swi_pm *m)
+{
+    uint8_t v;
+    return swi_get_u8(m->c, &v) ? swi_pm_push_small(m, v) : swi_pm_cut(m);
+}
+
+static inline sw_status swi_pm_binint2(swi_pm *m)
+{
+    uint16_t v;
+    return swi_get_u16le(m->c, &v) ? swi_pm_push_small(m, v) : swi_pm_cut(m);
+}
 
 /* Globals, calls and their state (pickle_calls.c). */
 sw_status swi_pm_global(swi_pm *m);

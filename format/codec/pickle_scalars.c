@@ -9,31 +9,6 @@
 
 /* ---- binary numbers -------------------------------------------------------------------------- */
 
-static sw_status push_int(swi_pm *m, int64_t v)
-{
-    sw_value made;
-    sw_status status = swi_graph_int(m->g, v, &made, m->err);
-    return status != SW_OK ? status : swi_pm_push(m, made);
-}
-
-sw_status swi_pm_binint(swi_pm *m)
-{
-    uint32_t v;
-    return swi_get_u32le(m->c, &v) ? push_int(m, (int32_t)v) : swi_pm_cut(m);
-}
-
-sw_status swi_pm_binint1(swi_pm *m)
-{
-    uint8_t v;
-    return swi_get_u8(m->c, &v) ? push_int(m, v) : swi_pm_cut(m);
-}
-
-sw_status swi_pm_binint2(swi_pm *m)
-{
-    uint16_t v;
-    return swi_get_u16le(m->c, &v) ? push_int(m, v) : swi_pm_cut(m);
-}
-
 static sw_status push_long(swi_pm *m, size_t size)
 {
     const uint8_t *data;

@@ -125,7 +125,7 @@ void swi_node_release(sw_value_graph *g, uint64_t index, size_t words)
         *chunk = (swi_value_chunk){0};
         return;
     }
-    uint64_t *list = free_list(g, words, false);
+    uint64_t *list = words <= SWI_SMALL_WORDS ? &g->free_small[words] : free_list(g, words, false);
     *swi_words(g, index) = *list;
     *list = index;
 }
@@ -165,6 +165,18 @@ sw_status swi_graph_charge(sw_value_graph *g, uint64_t count, sw_error *err)
     return SW_OK;
 }
 
+sw_status swi_node_make_slow(sw_value_graph *g, size_t words, uint64_t charge, uint64_t *index,
+                             sw_error *err)
+{
+    sw_status status = swi_graph_charge(g, charge, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_node_alloc(g, words, index, err);
+    if (status != SW_OK)
+        g->nodes -= charge;
+    return status;
+}
+
 /* ---- numbers and text --------------------------------------------------------------------- */
 
 sw_value swi_value_none(void)
@@ -181,15 +193,10 @@ sw_value swi_value_of_bool(bool v)
 static sw_status make_leaf(sw_value_graph *g, unsigned tag, size_t words, sw_value *out,
                            sw_error *err)
 {
-    uint64_t index, charge = 1 + words / 8;
-    sw_status status = swi_graph_charge(g, charge, err);
-    if (status != SW_OK)
-        return status;
-    status = swi_node_alloc(g, words, &index, err);
+    uint64_t index;
+    sw_status status = swi_node_make(g, words, 1 + words / 8, &index, err);
     if (status == SW_OK)
         *out = swi_value_of(tag, index);
-    else
-        g->nodes -= charge;
     return status;
 }
 
@@ -293,14 +300,9 @@ static sw_status make_fixed(sw_value_graph *g, unsigned tag, const sw_value *ite
     if (count >= SWI_COUNT_MASK)
         return swi_fail(err, SW_ERR_LIMIT, "values: a container of %zu elements", count);
     uint64_t index;
-    sw_status status = swi_graph_charge(g, 1 + count, err);
+    sw_status status = swi_node_make(g, 1 + count, 1 + (uint64_t)count, &index, err);
     if (status != SW_OK)
         return status;
-    status = swi_node_alloc(g, 1 + count, &index, err);
-    if (status != SW_OK) {
-        g->nodes -= 1 + count;
-        return status;
-    }
     uint64_t *node = swi_words(g, index);
     node[0] = count;
     if (count > 0)
@@ -317,14 +319,9 @@ sw_status swi_graph_sequence(sw_value_graph *g, sw_value_kind kind, const sw_val
     if (kind == SW_VALUE_FROZENSET)
         return make_fixed(g, SWI_TAG_FROZENSET, items, count, out, err);
     uint64_t index;
-    sw_status status = swi_graph_charge(g, 1, err);
+    sw_status status = swi_node_make(g, 3, 1, &index, err);
     if (status != SW_OK)
         return status;
-    status = swi_node_alloc(g, 3, &index, err);
-    if (status != SW_OK) {
-        g->nodes--;
-        return status;
-    }
     memset(swi_words(g, index), 0, 3 * sizeof(uint64_t));
     sw_value made = swi_value_of(kind == SW_VALUE_LIST ? SWI_TAG_LIST : SWI_TAG_SET, index);
     status = swi_graph_append(g, made, items, count, err);
@@ -533,8 +530,10 @@ void swi_graph_drop(sw_value_graph *g, sw_value v)
     if (!swi_value_has_head(v))
         return;
     const uint64_t *node = swi_node(g, v);
-    if ((node[0] & SWI_LINK_SHARED) != 0)
+    uint64_t head = node[0];
+    if ((head & SWI_LINK_SHARED) != 0)
         return;
-    swi_graph_replace(g, v, (sw_value){SWI_TAG_DROPPED});
+    if ((head & SWI_LINK_NUMBER) != 0)
+        swi_graph_replace(g, v, (sw_value){SWI_TAG_DROPPED});
     g->nodes -= release_parts(g, v, node);
 }

@@ -11,6 +11,7 @@
 #define KEY_MAX_BYTES 4096
 #define KEY_MAX_ITEMS 64
 #define KEY_MAX_DEPTH 8
+#define FEW_PAIRS 4    /* the smallest capacity */
 #define LINEAR_PAIRS 8 /* dicts of more pairs have a hash block */
 
 /* ---- hashing ------------------------------------------------------------------------------- */
@@ -153,6 +154,16 @@ static bool keys_equal(const sw_value_graph *g, sw_value a, sw_value b)
     }
 }
 
+/* Surely different keys: texts that differ in size or in their first bytes. */
+static inline bool clearly_differ(const sw_value_graph *g, sw_value a, sw_value b)
+{
+    if (swi_value_tag(a) != SWI_TAG_STR || swi_value_tag(b) != SWI_TAG_STR)
+        return false;
+    const uint64_t *text_a = swi_node(g, a);
+    const uint64_t *text_b = swi_node(g, b);
+    return text_a[0] != text_b[0] || text_a[1] != text_b[1];
+}
+
 /* keys_equal, with the usual answers first. */
 static inline bool same_key(const sw_value_graph *g, sw_value a, sw_value b)
 {
@@ -161,13 +172,7 @@ static inline bool same_key(const sw_value_graph *g, sw_value a, sw_value b)
     unsigned tag = swi_value_tag(a);
     if (tag == SWI_TAG_RECORD)
         return false;
-    if (tag == SWI_TAG_STR && swi_value_tag(b) == SWI_TAG_STR) {
-        const uint64_t *text_a = swi_node(g, a);
-        const uint64_t *text_b = swi_node(g, b);
-        if (text_a[0] != text_b[0] || text_a[1] != text_b[1])
-            return false;
-    }
-    return keys_equal(g, a, b);
+    return !clearly_differ(g, a, b) && keys_equal(g, a, b);
 }
 
 /* ---- the dict ------------------------------------------------------------------------------ */
@@ -180,14 +185,9 @@ size_t swi_dict_index_words(uint64_t capacity)
 sw_status swi_graph_dict(sw_value_graph *g, sw_value *out, sw_error *err)
 {
     uint64_t index;
-    sw_status status = swi_graph_charge(g, 1, err);
+    sw_status status = swi_node_make(g, 4, 1, &index, err);
     if (status != SW_OK)
         return status;
-    status = swi_node_alloc(g, 4, &index, err);
-    if (status != SW_OK) {
-        g->nodes--;
-        return status;
-    }
     memset(swi_words(g, index), 0, 4 * sizeof(uint64_t));
     *out = swi_value_of(SWI_TAG_DICT, index);
     return SW_OK;
@@ -253,7 +253,7 @@ static sw_status reserve(sw_value_graph *g, sw_value dict, size_t need, sw_error
     size_t old = (size_t)node[1];
     if (need <= old)
         return SW_OK;
-    size_t capacity = old == 0 ? 4 : old;
+    size_t capacity = old == 0 ? FEW_PAIRS : old;
     while (capacity < need)
         capacity *= 2;
     uint64_t index = node[3];
@@ -280,12 +280,40 @@ static sw_status reserve(sw_value_graph *g, sw_value dict, size_t need, sw_error
     return SW_OK;
 }
 
+/*
+ * The state of an ordinary object: up to 4 clearly different texts into a new dict, in a block that
+ * waits to be used again. false: none of that, nothing was done.
+ */
+static bool set_few(sw_value_graph *g, uint64_t *node, const sw_value *pairs, size_t pair_count)
+{
+    const size_t words = 2 * FEW_PAIRS;
+    uint64_t block = g->free_small[words];
+    if (node[1] != 0 || pair_count > FEW_PAIRS || block == 0 ||
+        2 * (uint64_t)pair_count > g->node_limit - g->nodes)
+        return false;
+    for (size_t i = 1; i < pair_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (!clearly_differ(g, pairs[2 * i], pairs[2 * k]))
+                return false;
+        }
+    }
+    uint64_t *to = swi_words(g, block);
+    g->free_small[words] = *to;
+    g->nodes += 2 * (uint64_t)pair_count;
+    for (size_t i = 0; i < 2 * pair_count; i++)
+        to[i] = pairs[i].bits;
+    node[0] += pair_count;
+    node[1] = FEW_PAIRS;
+    node[2] = block;
+    return true;
+}
+
 sw_status swi_graph_set_items(sw_value_graph *g, sw_value dict, const sw_value *pairs,
                               size_t pair_count, sw_error *err)
 {
     if (swi_value_tag(dict) != SWI_TAG_DICT)
         return swi_fail(err, SW_ERR_ARG, "values: items set in what is no dict");
-    if (pair_count == 0)
+    if (pair_count == 0 || set_few(g, swi_node(g, dict), pairs, pair_count))
         return SW_OK;
     size_t have = swi_head_count(swi_node(g, dict)[0]);
     if (pair_count >= (SWI_COUNT_MASK >> 1) - have)
@@ -336,12 +364,12 @@ static bool text_equal(const sw_value_graph *g, sw_value v, const char *text, si
     if (swi_value_tag(v) != SWI_TAG_STR)
         return false;
     const uint64_t *node = swi_node(g, v);
-    return node[0] == size && memcmp(node + 1, text, size) == 0;
+    return node[0] == size && (size == 0 || memcmp(node + 1, text, size) == 0);
 }
 
 bool swi_value_get(const sw_value_graph *g, sw_value dict, const char *key, sw_value *out)
 {
-    if (!sw_value_as_dict(g, dict, &dict))
+    if (swi_value_tag(dict) != SWI_TAG_DICT && !sw_value_as_dict(g, dict, &dict))
         return false;
     const uint64_t *node = swi_node(g, dict);
     size_t count = swi_head_count(node[0]);

@@ -152,6 +152,38 @@ static inline sw_status swi_ref_put(sw_value_graph *g, uint64_t number, sw_value
 
 /* ---- inside model/ ---- */
 
+/* swi_node_alloc and swi_graph_charge in one, undone together. */
+SW_MUST_USE sw_status swi_node_make_slow(sw_value_graph *g, size_t words, uint64_t charge,
+                                         uint64_t *index, sw_error *err);
+
+static inline sw_status swi_node_make(sw_value_graph *g, size_t words, uint64_t charge,
+                                      uint64_t *index, sw_error *err)
+{
+    uint64_t have = words <= SWI_SMALL_WORDS ? g->free_small[words] : 0;
+    if (have == 0 || charge > g->node_limit - g->nodes)
+        return swi_node_make_slow(g, words, charge, index, err);
+    g->free_small[words] = *swi_words(g, have);
+    g->nodes += charge;
+    *index = have;
+    return SW_OK;
+}
+
+/* A TUPLE of 1 to 3 elements. */
+static inline sw_status swi_graph_tuple(sw_value_graph *g, const sw_value *items, size_t count,
+                                        sw_value *out, sw_error *err)
+{
+    uint64_t index;
+    sw_status status = swi_node_make(g, 1 + count, 1 + count, &index, err);
+    if (status != SW_OK)
+        return status;
+    uint64_t *node = swi_words(g, index);
+    node[0] = count;
+    for (size_t i = 0; i < count; i++)
+        node[1 + i] = items[i].bits;
+    *out = swi_value_of(SWI_TAG_TUPLE, index);
+    return SW_OK;
+}
+
 SW_MUST_USE sw_status swi_node_alloc(sw_value_graph *g, size_t words, uint64_t *index,
                                      sw_error *err);
 void swi_node_release(sw_value_graph *g, uint64_t index, size_t words);
