@@ -1,0 +1,49 @@
+/*
+ * The saved state dict as a whole: nested dicts, lists and tuples whose leaves are values and
+ * references to tensors of the catalog (SW_VALUE_TENSOR). Every reader can give it, every writer of
+ * training state starts from it; what frameworks do to it on the way (flattening, keying by number)
+ * is theirs to undo here and to do again there.
+ */
+#ifndef SW_CONVERT_STATE_H
+#define SW_CONVERT_STATE_H
+
+#include "framework.h"
+
+typedef struct swi_state {
+    sw_value_graph *graph; /* owned */
+    sw_value root;         /* a DICT, or any value that was saved bare */
+} swi_state;
+
+/*
+ * Asks the checkpoint's framework; one without a state of its own gives one DICT from tensor names
+ * to tensors. Memory: nodes for tensors and values, no tensor bytes. Values that cannot be read are
+ * SW_ERR_CORRUPT with their name; unsafe ones SW_ERR_UNSAFE.
+ */
+SW_MUST_USE sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_state *out,
+                                           sw_error *err);
+void swi_state_free(swi_state *state);
+
+/* The node at a path of DICT keys ("model", "a.b") and list positions ("#0"); false: none. */
+bool swi_state_find(const swi_state *state, const char *const *path, size_t parts, sw_value *out);
+
+/*
+ * Walks all leaves in order with an explicit stack (shared containers once a place, cycles
+ * refused): `path` and `is_index` have `parts` entries, borrowed for the call.
+ */
+typedef struct swi_state_leaf {
+    const char *const *path;
+    const bool *is_index;
+    size_t parts;
+    sw_value value;
+    bool is_tensor;
+    uint32_t tensor;
+} swi_state_leaf;
+typedef sw_status (*swi_state_leaf_fn)(void *ctx, const swi_state_leaf *leaf, sw_error *err);
+/*
+ * How deep containers are descended: torch's rule since 2.4 (mappings always; lists that directly
+ * hold a tensor, a mapping or such a list; tuples never), which is how DCP flattens.
+ */
+SW_MUST_USE sw_status swi_state_walk(const swi_state *state, swi_state_leaf_fn fn, void *ctx,
+                                     sw_error *err);
+
+#endif
