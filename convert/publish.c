@@ -9,6 +9,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "compare.h"
+#include "destination.h"
 #include "execute.h"
 #include "io/txn.h"
 
@@ -21,52 +22,6 @@ typedef struct publishing {
 } publishing;
 
 /* ---- before anything is written ----------------------------------------------------------- */
-
-/* The real path of the nearest ancestor of `path` that exists; NULL when there is none. */
-static char *real_ancestor(const char *path)
-{
-    size_t n = strlen(path);
-    char *text = malloc(n + 2);
-    char *real = NULL;
-    if (text == NULL)
-        return NULL;
-    memcpy(text, path, n + 1);
-    for (;;) {
-        real = realpath(n > 0 ? text : ".", NULL);
-        if (real != NULL || n == 0)
-            break;
-        while (n > 0 && text[n - 1] == '/')
-            n--;
-        while (n > 0 && text[n - 1] != '/')
-            n--;
-        while (n > 1 && text[n - 1] == '/')
-            n--;
-        text[n] = '\0';
-    }
-    free(text);
-    return real;
-}
-
-static sw_status refuse_inside_source(const swi_publish_in *in, sw_error *err)
-{
-    sw_status st = SW_OK;
-    char *root = realpath(sw_checkpoint_root(in->source), NULL);
-    char *dest = real_ancestor(in->dest);
-    if (root == NULL || dest == NULL) {
-        st = errno == ENOMEM ? swi_fail_nomem(err) : SW_OK; /* begin will say what is wrong */
-    } else {
-        size_t n = strlen(root);
-        if (strncmp(dest, root, n) == 0 && (dest[n] == '/' || dest[n] == '\0')) {
-            swi_quoted q;
-            st = swi_fail(err, SW_ERR_ARG,
-                          "the destination %s lies in the source folder, which is never written",
-                          swi_quote_str(&q, in->dest));
-        }
-    }
-    free(root);
-    free(dest);
-    return st;
-}
 
 static sw_status check_space(const publishing *p, sw_error *err)
 {
@@ -207,7 +162,7 @@ sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_erro
 {
     publishing p = {.in = in, .catalog = swi_layout_catalog(in->layout)};
     swi_txn_options options = {.id = in->id, .overwrite = in->options->overwrite};
-    sw_status st = refuse_inside_source(in, err);
+    sw_status st = swi_destination_check(in->source, in->dest, in->options->overwrite, err);
     if (st == SW_OK)
         st = swi_txn_begin(in->dest, &options, &p.txn, err);
     if (st != SW_OK)

@@ -14,7 +14,7 @@ typedef struct swi_publish_in {
 } swi_publish_in;
 
 /*
- * Refuses a destination inside the source folder (SW_ERR_ARG) and one for which there is no space
+ * Refuses what swi_destination_check refuses, and a destination for which there is no space
  * (SW_ERR_IO, ENOSPC), before anything is written. Fills resumed_files, verified_tensors, tally.
  */
 SW_MUST_USE sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_error *err);

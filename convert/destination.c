@@ -1,0 +1,116 @@
+#include "destination.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+#include "io/store.h"
+
+/* The real path of the nearest ancestor of `path` that exists; NULL when there is none. */
+static char *real_ancestor(const char *path)
+{
+    size_t n = strlen(path);
+    char *text = malloc(n + 2);
+    char *real = NULL;
+    if (text == NULL)
+        return NULL;
+    memcpy(text, path, n + 1);
+    for (;;) {
+        real = realpath(n > 0 ? text : ".", NULL);
+        if (real != NULL || n == 0)
+            break;
+        while (n > 0 && text[n - 1] == '/')
+            n--;
+        while (n > 0 && text[n - 1] != '/')
+            n--;
+        while (n > 1 && text[n - 1] == '/')
+            n--;
+        text[n] = '\0';
+    }
+    free(text);
+    return real;
+}
+
+static bool lies_in(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 &&
+           (path[n] == '/' || path[n] == '\0' || (n > 0 && folder[n - 1] == '/'));
+}
+
+/* Neither may hold the other: replacing the destination would remove the source in it. */
+static sw_status keep_apart(const char *root, const char *path, sw_error *err)
+{
+    sw_status st = SW_OK;
+    char *source = realpath(root, NULL);
+    char *near = real_ancestor(path);
+    char *dest = realpath(path, NULL);
+    swi_quoted q;
+    if (source == NULL || near == NULL)
+        st = errno == ENOMEM ? swi_fail_nomem(err) : SW_OK; /* begin will say what is wrong */
+    else if (lies_in(near, source))
+        st = swi_fail(err, SW_ERR_ARG,
+                      "the destination %s lies in the source folder, which is never written",
+                      swi_quote_str(&q, path));
+    else if (dest != NULL && lies_in(source, dest))
+        st = swi_fail(err, SW_ERR_ARG,
+                      "the source lies in the destination %s, which would be replaced with all in "
+                      "it; choose another destination",
+                      swi_quote_str(&q, path));
+    free(source);
+    free(near);
+    free(dest);
+    return st;
+}
+
+static bool is_checkpoint(const swi_listing *listing)
+{
+    for (size_t i = 0; i < swi_framework_count(); i++) {
+        if (swi_framework_at(i)->claim(listing) != SWI_CLAIM_NONE)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * With --overwrite a folder goes with all that is in it, so it must look like what this command
+ * writes: empty, or a checkpoint without folders in it. /data or a home is a slip of the hand.
+ */
+static sw_status keep_foreign(const char *path, sw_error *err)
+{
+    swi_store *store = NULL;
+    swi_listing *listing = NULL;
+    swi_quoted q, r;
+    struct stat found;
+    if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+        return SW_OK;
+    sw_limits limits = sw_limits_resolve(NULL);
+    sw_status st = swi_store_open_posix(path, &store, err);
+    if (st == SW_OK)
+        st = swi_listing_make(store, NULL, &limits, &listing, err);
+    for (size_t i = 0; st == SW_OK && i < swi_listing_count(listing); i++) {
+        const swi_listing_entry *e = swi_listing_at(listing, i);
+        if (e->kind == SWI_ENTRY_DIR)
+            st = swi_fail(err, SW_ERR_EXISTS,
+                          "%s: holds the folder %s, so it is more than an earlier output, and is "
+                          "not replaced; remove it yourself, or choose another destination",
+                          swi_quote_str(&q, path), swi_quote_str(&r, e->name));
+    }
+    if (st == SW_OK && swi_listing_count(listing) > 0 && !is_checkpoint(listing))
+        st = swi_fail(err, SW_ERR_EXISTS,
+                      "%s: holds files and no checkpoint, so it is no earlier output, and is not "
+                      "replaced; remove it yourself, or choose another destination",
+                      swi_quote_str(&q, path));
+    swi_listing_free(listing);
+    swi_store_close(store);
+    return st;
+}
+
+sw_status swi_destination_check(const sw_checkpoint *source, const char *path, bool overwrite,
+                                sw_error *err)
+{
+    sw_status st = keep_apart(sw_checkpoint_root(source), path, err);
+    return st == SW_OK && overwrite ? keep_foreign(path, err) : st;
+}
