@@ -34,7 +34,7 @@ typedef struct swi_window {
     uint64_t lo, hi; /* flat elements */
 } swi_window;
 
-#define SWI_WINDOW_USUAL ((uint64_t)4 << 20)
+#define SWI_WINDOW_USUAL ((uint64_t)2 << 20)
 /* Reads and writes of column shards are kept at least so long where the budget allows. */
 #define SWI_RUN_WANTED ((uint64_t)256 << 10)
 
