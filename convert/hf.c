@@ -17,6 +17,7 @@
 #include "container/safetensors.h"
 #include "frameworks.h"
 #include "io/filecache.h"
+#include "ranges.h"
 
 #define INDEX_SUFFIX ".safetensors.index.json"
 
@@ -154,32 +155,85 @@ static sw_status shards_of_index(reading *r, sw_error *err)
     return st;
 }
 
+/* Whether file i is of the row of numbered files that begins with `first`. */
+static bool same_row(const reading *r, size_t first, size_t i, uint64_t *number, uint64_t *of)
+{
+    uint64_t ignored[2];
+    size_t stem, other;
+    return i < r->count && numbered(r->shards[first].name, &ignored[0], &ignored[1], &stem) &&
+           numbered(r->shards[i].name, number, of, &other) && stem == other &&
+           memcmp(r->shards[first].name, r->shards[i].name, stem) == 0;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The numbers of 1 .. of that are not among these (sorted here). */
+static void find_gaps(uint64_t *numbers, size_t count, uint64_t of, swi_ranges *gaps)
+{
+    uint64_t next = 1;
+    qsort(numbers, count, sizeof *numbers, by_number);
+    for (size_t i = 0; i <= count; i++) {
+        uint64_t here = i < count ? numbers[i] : of + 1;
+        for (; next < here && next <= of; next++)
+            swi_ranges_add(gaps, next);
+        if (here >= next)
+            next = here + 1;
+    }
+}
+
+/* One row of `count` numbered files from shard `first` on. */
+static sw_status check_row(reading *r, size_t first, size_t count, uint64_t *numbers, sw_error *err)
+{
+    uint64_t of = 0, least = UINT64_MAX, most = 0;
+    swi_ranges gaps = {0};
+    for (size_t i = 0; i < count; i++) {
+        (void)same_row(r, first, first + i, &numbers[i], &of);
+        least = of < least ? of : least;
+        most = of > most ? of : most;
+    }
+    swi_finding_in in = {.severity = SW_DEFECT, .file = r->shards[first].name};
+    if (least != most) {
+        in.status = SW_ERR_CONFLICT;
+        in.code = "mixed-files";
+        return swi_report_add(r->o->report, &in, err,
+                              "files of %" PRIu64 " and files of %" PRIu64
+                              " are here: two saves in one folder",
+                              least, most);
+    }
+    in.status = SW_ERR_INCOMPLETE;
+    in.code = "missing-file";
+    if (most > r->o->limits.files)
+        return swi_report_add(r->o->report, &in, err,
+                              "its name says that there are %" PRIu64 " files and %zu are here",
+                              most, count);
+    find_gaps(numbers, count, most, &gaps);
+    if (gaps.count == 0)
+        return SW_OK;
+    return swi_report_add(r->o->report, &in, err,
+                          "its name says that there are %" PRIu64 " files and %zu are here; "
+                          "missing are the numbers %s",
+                          most, count, swi_ranges_text(&gaps));
+}
+
 /* Without an index the numbers in the names must be complete. */
 static sw_status check_numbers(reading *r, sw_error *err)
 {
-    sw_status st = SW_OK;
-    for (size_t i = 0; st == SW_OK && i < r->count; i++) {
-        uint64_t number, of, before = 0, next;
-        size_t stem, last_stem, count = 1;
-        if (!numbered(r->shards[i].name, &number, &of, &stem))
-            continue;
-        if (i > 0 && numbered(r->shards[i - 1].name, &next, &before, &last_stem) &&
-            last_stem == stem && memcmp(r->shards[i - 1].name, r->shards[i].name, stem) == 0)
-            continue; /* counted with the first of its row */
-        while (i + count < r->count &&
-               numbered(r->shards[i + count].name, &next, &before, &last_stem) &&
-               last_stem == stem && memcmp(r->shards[i + count].name, r->shards[i].name, stem) == 0)
+    uint64_t *numbers = NULL, number, of;
+    sw_status st = swi_alloc_array(r->count, sizeof *numbers, (void **)&numbers, err);
+    for (size_t i = 0, count; st == SW_OK && i < r->count; i += count) {
+        count = 0;
+        while (same_row(r, i, i + count, &number, &of))
             count++;
-        if (count >= of)
-            continue;
-        swi_finding_in in = {.severity = SW_DEFECT,
-                             .status = SW_ERR_INCOMPLETE,
-                             .code = "missing-file",
-                             .file = r->shards[i].name};
-        st = swi_report_add(r->o->report, &in, err,
-                            "its name says that there are %" PRIu64 " files and %zu are here", of,
-                            count);
+        if (count > 0)
+            st = check_row(r, i, count, numbers, err);
+        else
+            count = 1;
     }
+    free(numbers);
     return st;
 }
 
