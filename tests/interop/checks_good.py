@@ -106,15 +106,61 @@ def convert(kit, source, dest, *options, target="hf"):
     return kit.run("convert", os.path.join(source, "ckpt"), dest, "--to", target, *given, *options)
 
 
-def look(kit, kind, source):
-    """inspect and verify; a whole checkpoint is never flagged."""
-    seen = kit.run("inspect", "--json", f"{source}/ckpt")
+def same_value(text, said):
+    """Numbers, booleans and None as the truth's repr has them; the rest is shown, not compared."""
+    if said in ("True", "False", "None"):
+        return text == said
+    try:
+        number = float(said)
+    except ValueError:
+        return True
+    try:
+        shown = float(int(text, 16)) if text.startswith("0x") else float(text)
+    except ValueError:
+        return False
+    return shown == number or (shown != shown and number != number)
+
+
+def check_listing(kit, kind, document, listing):
+    """inspect lists every tensor with its dtype and shape, and every value with its text."""
+    seen = {t["name"]: t for t in document["tensors"]}
+    kit.check(f"{kind}: inspect lists exactly the tensors", set(seen) == set(listing["tensors"]),
+              f"    {sorted(set(seen) ^ set(listing['tensors']))[:6]}")
+    wrong = [n for n, t in listing["tensors"].items() if n in seen
+             and (seen[n]["dtype"] != t["dtype"] or seen[n]["shape"] != t["shape"]
+                  or seen[n]["elements"] != seen[n]["held_elements"])]
+    kit.check(f"{kind}: dtypes and shapes as the truth's", not wrong,
+              "\n".join(f"    {n}: {seen[n]}" for n in wrong[:5]))
+    texts = {v["name"]: v.get("text", "") for v in document["values"]}
+    wrong = [n for n, said in listing["values"].items()
+             if n not in texts or not same_value(texts[n], said)]
+    kit.check(f"{kind}: inspect shows {len(listing['values'])} values right", not wrong,
+              "\n".join(f"    {n}: {texts.get(n)!r}, {listing['values'][n]}" for n in wrong[:5]))
+
+
+def look(kit, kind, source, listing, tensors):
+    """inspect, verify and cat; a whole checkpoint is never flagged."""
+    seen = kit.run("inspect", "--json", "--values", f"{source}/ckpt")
     kit.expect(f"{kind}: inspect --json", seen, 0)
-    kit.check(f"{kind}: inspect's output is one JSON document", seen.json() is not None, seen)
+    if kit.check(f"{kind}: inspect's output is one JSON document", seen.json() is not None, seen):
+        check_listing(kit, kind, seen.json(), listing)
     said = kit.run("verify", "--json", f"{source}/ckpt")
     words = ("__3_0.distcp",) if kind == "stale_resave" else ()
     kit.expect(f"{kind}: verify finds nothing wrong", said, 0, *words)
-    kit.check(f"{kind}: verify's output is one JSON document", said.json() is not None, said)
+    document = said.json() or {}
+    kit.check(f"{kind}: verify's output is one JSON document", bool(document), said)
+    worse = [f for f in document.get("findings", []) if f["severity"] not in ("note", "warning")]
+    kit.check(f"{kind}: no finding but notes and warnings", not worse, worse)
+    crc = not kind.startswith("hf_")
+    total = document.get("bytes", {})
+    kit.check(f"{kind}: verify counts what {'a CRC covers' if crc else 'nothing covers'}",
+              total.get("checked" if crc else "unchecked", 0) > 0
+              and (total.get("unchecked") == 0 or not crc), total)
+    wrong = [key for key, t in tensors.items()
+             if kit.run("cat", "--raw", f"{source}/ckpt", key).raw
+             != truth.raw_bytes(t).numpy().tobytes()]
+    kit.check(f"{kind}: cat --raw gives all {len(tensors)} tensors, optimizer included, bit-equal",
+              not wrong, f"    {wrong[:6]}")
 
 
 def check_model(kit, kind, source, listing, tensors):
@@ -212,7 +258,7 @@ def check_demo(kit):
 def check_kind(kit, kind, source):
     listing, tensors = truth.load_truth(source)
     before = digest_of_folder(f"{source}/ckpt")
-    look(kit, kind, source)
+    look(kit, kind, source, listing, tensors)
     if kind == "zoo":
         check_zoo(kit, kind, source, listing, tensors)
     elif kind == "casts":
