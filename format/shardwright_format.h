@@ -188,7 +188,8 @@ typedef enum sw_value_kind {
     SW_VALUE_GLOBAL,     /* a named module attribute: shown, never imported */
     SW_VALUE_OBJECT,     /* callable, arguments, state, items: shown, never called */
     SW_VALUE_PERSISTENT, /* a persistent id of a pickle (a storage of a torch file) */
-    SW_VALUE_RECORD      /* folded by a constructor hook; meaningful to its reader alone */
+    SW_VALUE_RECORD,     /* folded by a constructor hook; meaningful to its reader alone */
+    SW_VALUE_TENSOR      /* a tensor of the catalog, by its index */
 } sw_value_kind;
 
 /* A graph of values: nodes may be shared and may form cycles. Immutable once read. */
@@ -229,6 +230,8 @@ typedef struct sw_value_object {
 SW_API bool sw_value_get_object(const sw_value_graph *graph, sw_value v, sw_value_object *out);
 /* PERSISTENT: the id. */
 SW_API bool sw_value_persistent(const sw_value_graph *graph, sw_value v, sw_value *id);
+/* TENSOR: its index in the catalog. */
+SW_API bool sw_value_tensor(const sw_value_graph *graph, sw_value v, uint32_t *index);
 
 /* A DICT itself, or the items of an OBJECT that is a dict (OrderedDict, defaultdict). */
 SW_API bool sw_value_as_dict(const sw_value_graph *graph, sw_value v, sw_value *dict);
@@ -236,8 +239,8 @@ SW_API bool sw_value_as_dict(const sw_value_graph *graph, sw_value v, sw_value *
 SW_API bool sw_value_is_bytearray(const sw_value_graph *graph, sw_value v);
 /*
  * The value as one line for people, much like Python's repr: "a\n", {1: (2.0, None)},
- * <torch.Size((3, 4))>. Foreign text is escaped; what is nested deeper than 64 or is inside itself,
- * and what lies beyond max_chars bytes, is "...". Free *out with free().
+ * <torch.Size((3, 4))>, <tensor 7>. Foreign text is escaped; what is nested deeper than 64 or is
+ * inside itself, and what lies beyond max_chars bytes, is "...". Free *out with free().
  */
 SW_API SW_MUST_USE sw_status sw_value_text(const sw_value_graph *graph, sw_value v,
                                            size_t max_chars, char **out, sw_error *err);

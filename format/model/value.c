@@ -444,6 +444,11 @@ sw_value swi_value_of_record(uint64_t payload)
     return swi_value_of(SWI_TAG_RECORD, payload);
 }
 
+sw_value swi_value_of_tensor(uint32_t index)
+{
+    return swi_value_of(SWI_TAG_TENSOR, index);
+}
+
 /* ---- numbered references, and giving nodes back -------------------------------------------- */
 
 void swi_graph_forget(sw_value_graph *g)

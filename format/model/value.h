@@ -1,7 +1,7 @@
 /*
  * Making value graphs. A node is a tagged 64-bit word: small things (none, bool, ints of 56 bits,
- * records) are immediate, the rest are positions in the graph's arenas. Strings are interned where
- * that pays. The graph counts its nodes against sw_limits.nodes (SW_ERR_LIMIT).
+ * records, tensors) are immediate, the rest are positions in the graph's arenas. Strings are
+ * interned where that pays. The graph counts its nodes against sw_limits.nodes (SW_ERR_LIMIT).
  *
  * Containers may be filled after they were referred to (cycles); a tuple cannot. Not shared by
  * threads until it is finished.
@@ -53,6 +53,8 @@ SW_MUST_USE sw_status swi_graph_persistent(sw_value_graph *g, sw_value id, sw_va
 /* A record: what a constructor hook made of an object; 56 bits of the hook's own. */
 sw_value swi_value_of_record(uint64_t payload);
 bool swi_value_record(sw_value v, uint64_t *payload);
+/* A TENSOR: a reference to the tensor of a catalog. */
+sw_value swi_value_of_tensor(uint32_t index);
 /*
  * Gives the memory of a container or OBJECT back for reuse, its elements stay. For hooks, which
  * know that what they consumed is referred to nowhere else in the graph. A numbered reference to

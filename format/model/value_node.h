@@ -44,6 +44,7 @@ enum {
     SWI_TAG_OBJECT,
     SWI_TAG_PERSISTENT,
     SWI_TAG_RECORD,
+    SWI_TAG_TENSOR,
     SWI_TAG_COUNT,
     SWI_TAG_UNSET = 0xfe,  /* a reference that was never set */
     SWI_TAG_DROPPED = 0xff /* a reference whose node was given back */

@@ -23,6 +23,7 @@ sw_value_kind sw_value_get_kind(const sw_value_graph *graph, sw_value v)
         [SWI_TAG_OBJECT] = SW_VALUE_OBJECT,
         [SWI_TAG_PERSISTENT] = SW_VALUE_PERSISTENT,
         [SWI_TAG_RECORD] = SW_VALUE_RECORD,
+        [SWI_TAG_TENSOR] = SW_VALUE_TENSOR,
     };
     (void)graph;
     unsigned tag = swi_value_tag(v);
@@ -144,6 +145,15 @@ bool sw_value_persistent(const sw_value_graph *graph, sw_value v, sw_value *id)
     if (swi_value_tag(v) != SWI_TAG_PERSISTENT)
         return false;
     *id = (sw_value){swi_node(graph, v)[0]};
+    return true;
+}
+
+bool sw_value_tensor(const sw_value_graph *graph, sw_value v, uint32_t *index)
+{
+    (void)graph;
+    if (swi_value_tag(v) != SWI_TAG_TENSOR)
+        return false;
+    *index = (uint32_t)(v.bits >> 8);
     return true;
 }
 

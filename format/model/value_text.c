@@ -148,6 +148,7 @@ static sw_status put_scalar(printer *p, sw_value v)
     double re, im;
     bool flag;
     uint64_t payload;
+    uint32_t tensor;
     const uint8_t *data;
     size_t size;
     if (sw_value_bool(p->g, v, &flag))
@@ -168,6 +169,8 @@ static sw_status put_scalar(printer *p, sw_value v)
         (void)snprintf(text, sizeof text, "%" PRId64, whole);
     else if (swi_value_record(v, &payload))
         (void)snprintf(text, sizeof text, "<record %" PRIu64 ">", payload);
+    else if (sw_value_tensor(p->g, v, &tensor))
+        (void)snprintf(text, sizeof text, "<tensor %" PRIu32 ">", tensor);
     else if (swi_value_tag(v) == SWI_TAG_GLOBAL)
         return put_global(p, v);
     else

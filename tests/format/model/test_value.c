@@ -137,6 +137,22 @@ static void test_records(void **state)
     sw_value_graph_free(g);
 }
 
+static void test_tensors(void **state)
+{
+    sw_value_graph *g = make(0);
+    uint32_t index = 5;
+    (void)state;
+    sw_value v = swi_value_of_tensor(UINT32_MAX);
+    assert_int_equal(sw_value_get_kind(g, v), SW_VALUE_TENSOR);
+    assert_true(sw_value_tensor(g, v, &index));
+    assert_true(index == UINT32_MAX);
+    check_shows(g, v, "<tensor 4294967295>");
+    assert_false(sw_value_tensor(g, integer(g, 3), &index));
+    assert_true(index == UINT32_MAX);
+    assert_false(swi_value_record(v, &(uint64_t){0}));
+    sw_value_graph_free(g);
+}
+
 /* ---- containers
  * ----------------------------------------------------------------------------------- */
 
@@ -411,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_big_integers_become_small),
         cmocka_unit_test(test_records),
+        cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_lists_grow),
         cmocka_unit_test(test_keys_are_pythons),
         cmocka_unit_test(test_large_dicts_find_their_keys),
