@@ -6,11 +6,8 @@ import random
 import shutil
 import subprocess
 
-import ranks
 import torch
-import torch.distributed.checkpoint as dcp
 import zstandard
-from torch.distributed.checkpoint import FileSystemWriter
 
 import checks_good
 import damage
@@ -100,20 +97,6 @@ def check_index_flips(kit, source, count=300):
         if said.code not in (0, 1, 2, 5):
             odd.append(f"    bit {bit} of byte {offset}\n{said}\n")
     kit.check(f"{count} flips in .metadata: an answer to each", not odd, "".join(odd[:3]))
-
-
-def _save_differing(rank, world, folder):
-    """One key, other values on each rank, no coordinator to notice: the last rank cannot win."""
-    state = {"model": {"same": torch.ones(3), "differs": torch.full((2, 3), float(rank))}}
-    dcp.save(state, storage_writer=FileSystemWriter(folder), use_collectives=False)
-
-
-def check_replicas(kit, source):
-    folder = kit.path("replicas")
-    shutil.rmtree(folder, ignore_errors=True)
-    ranks.run_ranks(2, _save_differing, folder)
-    kit.expect("replicas that differ: verify", kit.run("verify", folder), 1, "model.differs")
-    convert_refused(kit, "replicas that differ", folder, 2, "differs")
 
 
 def check_flip_convert(kit, source):
@@ -295,8 +278,7 @@ def check_bad(kit, folders, flips):
     good = os.path.join(folders["fsdp2_w4_nested"], "ckpt")
     zstd = os.path.join(folders["zstd"], "ckpt")
     for check in (check_missing, check_cut, check_replaced, check_index_faults, check_dtype_lie,
-                  check_flip_convert, check_any_flips, check_index_flips,
-                  check_replicas):
+                  check_flip_convert, check_any_flips, check_index_flips):
         kit.guarded(check.__name__, check, good)
     kit.guarded("check_evil", check_evil, good, zstd)
     fifth = flips // 5
