@@ -1,6 +1,7 @@
 """Broken and hostile checkpoints: found, named, refused; nothing runs, nothing is left behind."""
 
 import builtins
+import json
 import os
 import random
 import shutil
@@ -263,6 +264,46 @@ def check_index_faults(kit, source):
     fault("an unknown transform", unknown_transform, verify=(1, 2), words=("stream.rot13/1",))
 
 
+def check_hf(kit, sharded, plain):
+    """Folders of safetensors: a file missing, cut, or not what the index says."""
+
+    def fault(label, source, change, file, words=()):
+        folder = damage.copy_of(source, kit.path("broken"))
+        change(os.path.join(folder, file))
+        kit.expect(f"{label}: verify", kit.run("verify", folder), 1, *words)
+        convert_refused(kit, label, folder, 2, *words)
+
+    def cut(length):
+        return lambda path: os.truncate(path, length)
+
+    def listed_elsewhere(path):
+        with open(path) as text:
+            index = json.load(text)
+        index["weight_map"]["model.norm.weight"] = "model-00001-of-00003.safetensors"
+        index["weight_map"]["no.such"] = "model-00002-of-00003.safetensors"
+        with open(path, "w") as text:
+            json.dump(index, text)
+
+    shard = "shard-00002-model-00001-of-00003.safetensors"
+    second = "model-00002-of-00003.safetensors"
+    fault("a rank's shard missing", sharded, os.remove, shard, ("model.embed_tokens.weight",))
+    fault("a rank's shard cut", sharded, cut(20_000), shard, (shard,))
+    fault("a numbered file missing", plain, os.remove, second, (second,))
+    for length in (0, 7, 100, 60_000):
+        fault(f"a numbered file cut to {length}", plain, cut(length), second, (second,))
+    fault("the index lists what is not there", plain, listed_elsewhere,
+          "model.safetensors.index.json", ("no.such",))
+
+
+def check_rank_index(kit, source):
+    """One index per rank: each is needed."""
+    for name in ("__1.metadata", "__0.metadata", "__1_0.distcp"):
+        folder = damage.copy_of(source, kit.path("broken"))
+        os.remove(os.path.join(folder, name))
+        kit.expect(f"{name} of one index per rank missing: verify", kit.run("verify", folder), 1)
+        convert_refused(kit, f"{name} of one index per rank missing", folder, 2)
+
+
 def check_dtype_lie(kit, source):
     """The index says another dtype than the item's pickle."""
     name = "model.model.norm.weight"
@@ -281,6 +322,10 @@ def check_bad(kit, folders, flips):
                   check_flip_convert, check_any_flips, check_index_flips):
         kit.guarded(check.__name__, check, good)
     kit.guarded("check_evil", check_evil, good, zstd)
+    kit.guarded("check_hf", check_hf, *(os.path.join(folders[k], "ckpt")
+                                        for k in ("hf_sharded", "hf_plain")))
+    kit.guarded("check_rank_index", check_rank_index,
+                os.path.join(folders["no_collectives"], "ckpt"))
     fifth = flips // 5
     for seed, (kind, count) in enumerate((("fsdp2_w4_nested", flips - 2 * fifth),
                                           ("fsdp2_bf16", fifth), ("fsdp2_w8_empty", fifth))):

@@ -145,7 +145,8 @@ def look(kit, kind, source, listing, tensors):
     if kit.check(f"{kind}: inspect's output is one JSON document", seen.json() is not None, seen):
         check_listing(kit, kind, seen.json(), listing)
     said = kit.run("verify", "--json", f"{source}/ckpt")
-    words = ("__3_0.distcp",) if kind == "stale_resave" else ()
+    words = {"stale_resave": ("__3_0.distcp",), "accelerate": ("pytorch_model_fsdp_0",)}
+    words = words.get(kind, ())
     kit.expect(f"{kind}: verify finds nothing wrong", said, 0, *words)
     document = said.json() or {}
     kit.check(f"{kind}: verify's output is one JSON document", bool(document), said)
@@ -270,6 +271,23 @@ def check_kind(kit, kind, source):
     kit.check(f"{kind}: source untouched", digest_of_folder(f"{source}/ckpt") == before)
 
 
+def check_paths(kit, source):
+    """A file of the folder stands for it; a folder of one is seen through; of two, both are named."""
+    ckpt = f"{source}/ckpt"
+    kit.expect("a file of the folder: verify", kit.run("verify", f"{ckpt}/__0_0.distcp"), 0)
+    high = kit.path("high")
+    shutil.rmtree(high, ignore_errors=True)
+    shutil.copytree(ckpt, f"{high}/step-9")
+    done = kit.run("verify", high)
+    kit.expect("one level too high: found and said", done, 0, "step-9")
+    shutil.copytree(ckpt, f"{high}/step-10")
+    kit.expect("two checkpoints: both named", kit.run("convert", high, kit.path("out", "two"),
+                                                      "--to", "hf"), 2, "step-9", "step-10")
+    kit.expect("nothing there", kit.run("verify", kit.path("no-such")), 2, "no-such")
+    os.makedirs(f"{high}/empty")
+    kit.expect("an empty folder", kit.run("verify", f"{high}/empty"), 2, "empty")
+
+
 def check_options(kit, source):
     """Shards by size, --dry-run, --only, an existing destination, a folder one level too high."""
     listing, tensors = truth.load_truth(source)
@@ -302,8 +320,3 @@ def check_options(kit, source):
         done = kit.run("convert", f"{source}/ckpt", dest, "--to", "hf", "--assets", tied)
         kit.expect("the config says tied, the tensors differ", done, 2, "lm_head.weight")
         kit.check("... and nothing is written", not os.path.exists(dest))
-    high = kit.path("high")
-    shutil.rmtree(high, ignore_errors=True)
-    shutil.copytree(f"{source}/ckpt", f"{high}/pytorch_model_fsdp_0")
-    done = kit.run("verify", high)
-    kit.expect("one level too high: found and said", done, (0, 1, 2), "pytorch_model_fsdp_0")

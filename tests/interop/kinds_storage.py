@@ -3,7 +3,10 @@
 import functools
 import json
 import os
+import random
 
+import numpy
+import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import FileSystemWriter
@@ -90,3 +93,25 @@ def _save_hf(rank, world, folder, kind, config, mode):
 
 def hf_storage(folder, kind, world, mode):
     run_ranks(world, _save_hf, folder, kind, tiny.make_config(), mode)
+
+
+def _save_accelerate(rank, world, folder, kind, config):
+    """The folder that accelerate leaves: two DCP folders and files of torch.save beside them."""
+    mesh = init_device_mesh("cpu", (world,))
+    model = par.shard_model(tiny.make_model(config), mesh)
+    opt = tiny.make_optimizer(model)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(opt, lambda step: 1.0 / (1 + step))
+    tiny.train(model, opt, scheduler=scheduler)
+    state = tiny.state_of(model, opt)
+    dcp.save({"model": state["model"]}, checkpoint_id=f"{folder}/ckpt/pytorch_model_fsdp_0")
+    dcp.save({"optimizer": state["optimizer"]}, checkpoint_id=f"{folder}/ckpt/optimizer_0")
+    states = {"step": 2, "random_state": random.getstate(), "torch_manual_seed":
+              torch.get_rng_state(), "numpy_random_seed": numpy.random.get_state()}
+    torch.save(states, f"{folder}/ckpt/random_states_{rank}.pkl")
+    if rank == 0:
+        torch.save(scheduler.state_dict(), f"{folder}/ckpt/scheduler.bin")
+    par.finish(rank, folder, kind, config, {"model": state["model"]})
+
+
+def accelerate(folder, kind, world):
+    run_ranks(world, _save_accelerate, folder, kind, tiny.make_config())

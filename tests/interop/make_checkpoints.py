@@ -45,6 +45,7 @@ KINDS = {
     "file_per_item": lambda d, k: sto.file_per_item(d, k, 2),
     "no_collectives": lambda d, k: sto.no_collectives(d, k, 2),
     "stale_resave": lambda d, k: sto.stale_resave(d, k),
+    "accelerate": lambda d, k: sto.accelerate(d, k, 2),
     "hf_sharded": lambda d, k: sto.hf_storage(d, k, 4, "sharded"),
     "hf_consolidated": lambda d, k: sto.hf_storage(d, k, 4, "consolidated"),
     "hf_plain": lambda d, k: sto.hf_storage(d, k, 1, "plain"),

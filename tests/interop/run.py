@@ -19,7 +19,8 @@ import checks_good
 import make_checkpoints
 from kit import Kit
 
-NEEDED_BY_BAD = ("fsdp2_w4_nested", "fsdp2_bf16", "fsdp2_w8_empty", "zstd")
+NEEDED_BY_BAD = ("fsdp2_w4_nested", "fsdp2_bf16", "fsdp2_w8_empty", "zstd", "no_collectives",
+                 "hf_sharded", "hf_plain")
 
 
 def generate(kit, root, kinds):
@@ -57,6 +58,7 @@ def main():
             kit.guarded(kind, checks_good.check_kind, kind, folder)
         if "fsdp2_w4_nested" in folders:
             kit.guarded("options", checks_good.check_options, folders["fsdp2_w4_nested"])
+            kit.guarded("paths", checks_good.check_paths, folders["fsdp2_w4_nested"])
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
     if bad and all(k in folders for k in NEEDED_BY_BAD):
