@@ -15,6 +15,7 @@
 #include "identity.h"
 #include "io/txn.h"
 #include "publish.h"
+#include "replica_check.h"
 #include "select.h"
 #include "ties.h"
 #include "values.h"
@@ -249,6 +250,28 @@ static sw_status identify(job *j, sw_error *err)
     return SW_OK;
 }
 
+/* Copies of chosen tensors must agree, whichever the plan will take. */
+static sw_status compare_replicas(const job *j, sw_error *err)
+{
+    for (size_t i = 0; i < j->selection.count; i++) {
+        sw_tensor_info info;
+        swi_quoted q;
+        bool equal;
+        sw_status st =
+            swi_replica_check(j->source, j->selection.items[i].source, j->report, &equal, err);
+        if (st != SW_OK)
+            return st;
+        if (equal)
+            continue;
+        sw_catalog_tensor(sw_checkpoint_catalog(j->source), j->selection.items[i].source, &info);
+        return swi_fail(err, SW_ERR_CONFLICT,
+                        "tensor \"%s\": ranks saved copies that differ, and nothing tells which "
+                        "is right; leave it out with --drop",
+                        swi_quote_str(&q, info.name));
+    }
+    return SW_OK;
+}
+
 static sw_status prepare(job *j, sw_error *err)
 {
     sw_status st = find_target(j, err);
@@ -260,6 +283,8 @@ static sw_status prepare(job *j, sw_error *err)
     }
     if (st == SW_OK)
         st = swi_select(j->source, j->options, j->report, &j->selection, err);
+    if (st == SW_OK)
+        st = compare_replicas(j, err);
     if (st == SW_OK)
         st = read_assets(j, err);
     if (st == SW_OK)

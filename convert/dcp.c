@@ -17,6 +17,9 @@
 #include "frameworks.h"
 #include "ranges.h"
 
+/* Reading an index takes at most so many times its size, itself included (tests/bench measures). */
+#define PARSE_FACTOR 4
+
 int64_t swi_dcp_file_rank(const char *name, const char *suffix)
 {
     if (name[0] != '_' || name[1] != '_')
@@ -109,6 +112,7 @@ static sw_status read_index(swi_opening *o, const char *path, swi_dcp_part *out,
     sw_status st = swi_store_read_all(o->store, path, o->limits.metadata_bytes, &data, &size, err);
     if (st != SW_OK)
         return st;
+    swi_opening_memory(o, PARSE_FACTOR * (uint64_t)size);
     swi_pickle_unsafe unsafe = {0};
     st = swi_dcp_meta_parse(data, size, &o->limits, &unsafe, &out->meta, err);
     if (unsafe.total > 0 && st != SW_ERR_NOMEM) {

@@ -49,6 +49,8 @@ typedef struct swi_opening {
  */
 SW_MUST_USE sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *section,
                                           const char *name, sw_error *err);
+/* Notes that reading the metadata took at most so much memory for a time; the largest counts. */
+void swi_opening_memory(swi_opening *o, uint64_t bytes);
 /* A short fact for inspect. */
 SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err,
                                        const char *fmt, ...) SW_PRINTF(4, 5);
@@ -98,6 +100,8 @@ const swi_framework *swi_framework_find(const char *name, size_t size);
 SW_MUST_USE sw_status swi_checkpoint_open(const char *path, const sw_open_options *options,
                                           sw_report *report, bool *recognised, sw_checkpoint **out,
                                           sw_error *err);
+/* The most that opening took for a time (see swi_opening_memory). */
+uint64_t swi_checkpoint_open_memory(const sw_checkpoint *checkpoint);
 swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint);
 void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scratch);
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint);

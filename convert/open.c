@@ -28,6 +28,7 @@ struct sw_checkpoint {
     fact *facts;
     size_t fact_count, fact_capacity;
     sw_limits limits;
+    uint64_t open_memory;
     const char *temp_dir;
     pthread_mutex_t lock; /* of the view */
     bool has_lock;
@@ -53,6 +54,17 @@ sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text,
     if (st == SW_OK)
         st = swi_arena_text(&c->arena, name, strlen(name), &s->name, err);
     return st;
+}
+
+void swi_opening_memory(swi_opening *o, uint64_t bytes)
+{
+    if (bytes > o->checkpoint->open_memory)
+        o->checkpoint->open_memory = bytes;
+}
+
+uint64_t swi_checkpoint_open_memory(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->open_memory;
 }
 
 sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err, const char *fmt, ...)

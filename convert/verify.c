@@ -4,6 +4,7 @@
 
 #include "base/report.h"
 #include "folder.h"
+#include "replica_check.h"
 #include "scan.h"
 
 /* Whether the error tells of the checkpoint rather than of this program's circumstances. */
@@ -72,6 +73,28 @@ static void describe(const sw_checkpoint *c, sw_verify_summary *s)
     }
 }
 
+/* Whether an error of reading is of the files themselves: the scan has told of it already. */
+static bool told_by_scan(sw_status st)
+{
+    return describes_checkpoint(st) || st == SW_ERR_UNSUPPORTED;
+}
+
+static sw_status check_replicas(const sw_checkpoint *c, sw_report *report, sw_error *err)
+{
+    size_t count = sw_catalog_tensor_count(sw_checkpoint_catalog(c));
+    for (uint32_t i = 0; i < count; i++) {
+        bool equal;
+        sw_error cause = {0};
+        sw_status st = swi_replica_check(c, i, report, &equal, &cause);
+        if (st != SW_OK && !told_by_scan(st)) {
+            if (err != NULL)
+                *err = cause;
+            return st;
+        }
+    }
+    return SW_OK;
+}
+
 static sw_status check_bytes(const sw_checkpoint *c, const sw_verify_options *options,
                              sw_report *report, sw_verify_summary *s, sw_error *err)
 {
@@ -79,6 +102,8 @@ static sw_status check_bytes(const sw_checkpoint *c, const sw_verify_options *op
     sw_limits limits = sw_limits_resolve(options->open.limits);
     sw_tally others = {0};
     sw_status st = swi_scan(&source, &options->work, report, &s->tally, err);
+    if (st == SW_OK)
+        st = check_replicas(c, report, err);
     if (st == SW_OK)
         st = swi_folder_check(c, &limits, report, &others, err);
     s->nothing_to_check = s->tally.checked_bytes == 0 && s->tally.unchecked_bytes > 0;

@@ -16,12 +16,4 @@ typedef struct swi_stats {
 SW_MUST_USE sw_status swi_catalog_stats(const swi_source *source, const sw_work_options *work,
                                         swi_stats *out, sw_tally *tally, sw_error *err);
 
-/*
- * Overlapping pieces of a tensor that are declared replicas are compared: the first pair that
- * differs, the flat index, and both blobs. *equal when all agree.
- */
-SW_MUST_USE sw_status swi_replicas_compare(const swi_source *source, uint32_t tensor,
-                                           uint8_t *buffer, size_t buffer_bytes, bool *equal,
-                                           uint64_t *first, uint32_t blobs[2], sw_error *err);
-
 #endif

@@ -1,0 +1,70 @@
+#include "replica_check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/report.h"
+#include "replicas.h"
+
+#define BUFFER_BYTES ((size_t)1 << 20)
+
+/* "[3, 0]": the coordinates of a flat index. */
+static void coordinates(const sw_tensor_info *info, uint64_t flat, char *text, size_t size)
+{
+    uint64_t at[SW_MAX_AXES];
+    size_t used = 1;
+    for (uint32_t k = info->axes; k > 0; k--) {
+        at[k - 1] = flat % (uint64_t)info->shape[k - 1];
+        flat /= (uint64_t)info->shape[k - 1];
+    }
+    text[0] = '[';
+    for (uint32_t k = 0; k < info->axes && used < size; k++) {
+        int n = snprintf(text + used, size - used, "%s%" PRIu64, k ? ", " : "", at[k]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+}
+
+static sw_status say(const sw_checkpoint *checkpoint, uint32_t tensor, uint64_t first,
+                     uint32_t copy, sw_report *report, sw_error *err)
+{
+    const sw_catalog *catalog = sw_checkpoint_catalog(checkpoint);
+    sw_tensor_info info;
+    swi_blob blob;
+    char where[SW_MAX_AXES * 24];
+    sw_catalog_tensor(catalog, tensor, &info);
+    swi_catalog_blob(catalog, copy, &blob);
+    coordinates(&info, first, where, sizeof where);
+    swi_finding_in in = {.severity = SW_DEFECT,
+                         .status = SW_ERR_CONFLICT,
+                         .code = "replicas-differ",
+                         .file = swi_catalog_path(catalog, blob.file),
+                         .tensor = info.name};
+    return swi_report_add(report, &in, err,
+                          "the copy in this file differs from another rank's, first at %s: nothing "
+                          "tells which is right",
+                          where);
+}
+
+sw_status swi_replica_check(const sw_checkpoint *checkpoint, uint32_t tensor, sw_report *report,
+                            bool *equal, sw_error *err)
+{
+    swi_source source = swi_checkpoint_source(checkpoint);
+    uint64_t first = 0;
+    uint32_t copy = 0;
+    uint8_t *buffer = NULL;
+    *equal = true;
+    if (!swi_tensor_has_replicas(source.catalog, tensor) ||
+        swi_tensor_defect(source.catalog, tensor) != SW_OK)
+        return SW_OK;
+    sw_status st = swi_alloc_array(BUFFER_BYTES, 1, (void **)&buffer, err);
+    if (st == SW_OK)
+        st = swi_replicas_compare(&source, tensor, buffer, BUFFER_BYTES, equal, &first, &copy, err);
+    if (st == SW_OK && !*equal)
+        st = say(checkpoint, tensor, first, copy, report, err);
+    free(buffer);
+    return st;
+}

@@ -1,0 +1,102 @@
+#include "replicas.h"
+
+#include <string.h>
+
+#include "view.h"
+
+typedef struct replicas {
+    swi_view view;
+    swi_fetch fetch;
+    uint8_t *kept, *copy; /* a window as the kept pieces give it, and with one copy laid over it */
+    uint64_t step;        /* elements of a window */
+} replicas;
+
+/* Lays the elements of a copy over the window [lo, hi), which holds those of the kept pieces. */
+static sw_status lay_over(replicas *r, const swi_piece *piece, uint64_t lo, uint64_t hi,
+                          sw_error *err)
+{
+    uint64_t held = 0;
+    swi_moves *moves = &r->view.moves;
+    moves->count = 0;
+    sw_status status =
+        swi_cover_piece_moves(piece, lo, hi, r->view.cover.element_bytes, moves, &held, err);
+    for (size_t i = 0; i < moves->count && status == SW_OK; i++)
+        status = swi_fetch_move(&r->fetch, r->view.tensor, &moves->items[i], r->copy, err);
+    return status;
+}
+
+/* Where the copy differs first, or its end. */
+static sw_status compare_copy(replicas *r, const swi_piece *piece, uint64_t *at, sw_error *err)
+{
+    uint32_t size = r->view.cover.element_bytes;
+    uint64_t end = swi_piece_end(piece);
+    for (uint64_t lo = swi_piece_first(piece); lo < end; lo += r->step) {
+        uint64_t hi = end - lo < r->step ? end : lo + r->step;
+        sw_status status = swi_view_read(&r->view, lo, hi, r->kept, err);
+        if (status != SW_OK)
+            return status;
+        memcpy(r->copy, r->kept, (size_t)(hi - lo) * size);
+        status = lay_over(r, piece, lo, hi, err);
+        if (status != SW_OK)
+            return status;
+        if (memcmp(r->copy, r->kept, (size_t)(hi - lo) * size) == 0)
+            continue;
+        *at = lo;
+        while (memcmp(r->copy + (*at - lo) * size, r->kept + (*at - lo) * size, size) == 0)
+            ++*at;
+        return SW_OK;
+    }
+    *at = end;
+    return SW_OK;
+}
+
+static sw_status compare_copies(replicas *r, bool *equal, uint64_t *first, uint32_t *copy,
+                                sw_error *err)
+{
+    const swi_cover *cover = &r->view.cover;
+    for (uint64_t i = 0; i < cover->piece_count; i++) {
+        swi_piece piece;
+        uint64_t at;
+        if (!swi_cover_is_copy(cover, i))
+            continue;
+        swi_tensor_piece(cover->catalog, cover->tensor, i, &piece);
+        sw_status status = compare_copy(r, &piece, &at, err);
+        if (status != SW_OK)
+            return status;
+        if (at < swi_piece_end(&piece)) {
+            *equal = false;
+            *first = at;
+            *copy = piece.blob;
+            return SW_OK;
+        }
+    }
+    *equal = true;
+    return SW_OK;
+}
+
+sw_status swi_replicas_compare(const swi_source *source, uint32_t tensor, uint8_t *buffer,
+                               size_t buffer_bytes, bool *equal, uint64_t *first, uint32_t *copy,
+                               sw_error *err)
+{
+    replicas r = {0};
+    if (!swi_tensor_has_replicas(source->catalog, tensor)) {
+        *equal = true;
+        return SW_OK;
+    }
+    sw_status status = swi_view_open(source, tensor, &r.view, err);
+    if (status != SW_OK)
+        return status;
+    r.step = buffer_bytes / 2 / r.view.cover.element_bytes;
+    r.kept = buffer;
+    r.copy = buffer + r.step * r.view.cover.element_bytes;
+    r.fetch = (swi_fetch){
+        .source = source,
+        .extents = r.view.extents,
+        .bounce = r.view.bounce,
+        .bounce_bytes = SWI_BOUNCE_MIN,
+        .tally = &r.view.tally,
+    };
+    status = compare_copies(&r, equal, first, copy, err);
+    swi_view_close(&r.view);
+    return status;
+}
