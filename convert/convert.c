@@ -181,6 +181,8 @@ static void summarise(job *j)
         j->options->work.memory_bytes ? j->options->work.memory_bytes : UINT64_C(40) << 20;
     s->peak_memory_bytes =
         memory + sw_catalog_memory(catalog) + sw_catalog_memory(sw_checkpoint_catalog(j->source));
+    if (s->peak_memory_bytes < swi_checkpoint_open_memory(j->source))
+        s->peak_memory_bytes = swi_checkpoint_open_memory(j->source);
 }
 
 static void show_plan(const job *j, sw_plan_fn on_plan, void *ctx)
