@@ -35,6 +35,15 @@ typedef struct run {
     bool unsafe;
 } run;
 
+/* Keeps the first value that could not be read, for the exit code. */
+static void keep_error(run *r, const sw_error *err)
+{
+    if (err->status == SW_ERR_UNSAFE)
+        r->unsafe = true;
+    else if (r->err.status == SW_OK)
+        r->err = *err;
+}
+
 static void count(run *r)
 {
     for (size_t i = 0; i < sw_catalog_tensor_count(r->catalog); i++) {
@@ -116,32 +125,35 @@ static void show_tensors(const run *r)
     }
 }
 
-/* The value as text, or why not; never NULL on success. */
-static char *value_text(run *r, size_t i)
+/* The value as text; NULL and *err when it cannot be read. */
+static char *value_text(run *r, size_t i, sw_error *err)
 {
     sw_value_graph *graph = NULL;
     sw_value root;
     char *text = NULL;
-    sw_error err = {0};
-    sw_status st = sw_checkpoint_value(r->checkpoint, i, &graph, &root, &err);
+    sw_status st = sw_checkpoint_value(r->checkpoint, i, &graph, &root, err);
     if (st == SW_OK)
-        st = sw_value_text(graph, root, VALUE_CHARS, &text, &err);
+        st = sw_value_text(graph, root, VALUE_CHARS, &text, err);
     sw_value_graph_free(graph);
-    if (st == SW_ERR_UNSAFE)
-        r->unsafe = true;
-    return st == SW_OK ? text : strdup(err.text);
+    if (st != SW_OK)
+        keep_error(r, err);
+    return text;
 }
 
 static void show_values(run *r)
 {
     for (size_t i = 0; i < sw_catalog_value_count(r->catalog); i++) {
         sw_value_info v;
-        char *text = value_text(r, i);
+        sw_error err = {0};
+        char *text = value_text(r, i, &err);
         sw_catalog_value_at(r->catalog, i, &v);
         print_name(stdout, v.name);
         if (v.rank >= 0)
             printf(" (rank %" PRId64 ")", v.rank);
-        printf(" = %s\n", text ? text : "(no memory)");
+        if (text != NULL)
+            printf(" = %s\n", text);
+        else
+            printf(" cannot be read: %s\n", err.text);
         free(text);
     }
 }
@@ -270,8 +282,12 @@ static void json_values(run *r, json *j)
         if (v.rank >= 0)
             json_integer(j, "rank", v.rank);
         if (r->values) {
-            char *text = value_text(r, i);
-            json_text(j, "text", text ? text : "");
+            sw_error err = {0};
+            char *text = value_text(r, i, &err);
+            if (text != NULL)
+                json_text(j, "text", text);
+            else
+                json_error(j, &err);
             free(text);
         }
         json_close_object(j);
@@ -307,13 +323,33 @@ static void json_catalog(run *r, json *j)
     json_close_array(j);
 }
 
+/* A value that is damaged is a defect; one that could not be looked at leaves the work undone. */
+static int exit_of_value(sw_status st)
+{
+    switch (st) {
+    case SW_OK:
+    case SW_ERR_UNSUPPORTED:
+        return EXIT_DONE;
+    case SW_ERR_FORMAT:
+    case SW_ERR_CORRUPT:
+    case SW_ERR_INCOMPLETE:
+    case SW_ERR_CONFLICT:
+        return EXIT_FOUND;
+    default:
+        return exit_of(st);
+    }
+}
+
 static int exit_code(const run *r, sw_status st)
 {
     if (st != SW_OK)
         return exit_of(st);
     if (r->unsafe || sw_report_total(r->report, SW_DANGER) > 0)
         return EXIT_REFUSED;
-    return sw_report_total(r->report, SW_DEFECT) > 0 ? EXIT_FOUND : EXIT_DONE;
+    int code = exit_of_value(r->err.status);
+    if (code != EXIT_DONE && code != EXIT_FOUND)
+        return code;
+    return sw_report_total(r->report, SW_DEFECT) > 0 ? EXIT_FOUND : code;
 }
 
 static int show_json(run *r, sw_status st)
@@ -324,7 +360,7 @@ static int show_json(run *r, sw_status st)
     json_text(&j, "path", r->c.positional[0]);
     if (st == SW_OK)
         json_catalog(r, &j);
-    else
+    if (r->err.status != SW_OK)
         json_error(&j, &r->err);
     json_findings(&j, r->report);
     int code = exit_code(r, st);
@@ -351,6 +387,8 @@ static int show_text(run *r, sw_status st)
     if (r->files)
         show_files(r);
     show_findings(&r->c, r->report, stdout);
+    if (r->err.status != SW_OK)
+        show_error("inspect", &r->err);
     return exit_code(r, st);
 }
 

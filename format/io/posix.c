@@ -442,7 +442,7 @@ static sw_status open_for_reading(const swi_store *store, const char *path, cons
     struct stat st;
     if (fstatat(dir->fd, last, &st, 0) != 0) {
         int why = errno;
-        if (fstatat(dir->fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        if (fstatat(dir->fd, last, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
             return fail_path(err, why, store, path, "symbolic link that leads nowhere");
         return fail_path(err, why, store, path, "cannot open");
     }

@@ -66,7 +66,7 @@ class Command:
 
     def explains(self, result):
         """A failure is told on stderr, or as the error of the one JSON document on stdout."""
-        if "--json" not in self.argv:
+        if result.err.strip() or "--json" not in self.argv:
             return result.err.strip() != ""
         try:
             return bool(json.loads(result.out)["error"])
@@ -97,10 +97,8 @@ class Bench:
             Command("sharded", *sharded),
             Command("overwrite", *sharded, "--overwrite", old="old"),
         ]
-        old = os.path.join(self.home, "old")
-        os.mkdir(old)
-        with open(os.path.join(old, "README"), "w", encoding="ascii") as file:
-            file.write("what was there before\n")
+        # What is replaced: an earlier conversion.
+        self.must(PLAIN, "convert", self.source, os.path.join(self.home, "old"), "--to", "hf")
         for command in self.commands:
             self.prepare(command)
 
