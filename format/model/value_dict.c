@@ -1,15 +1,15 @@
 /*
  * Keys of DICT nodes. Equal as in Python: by value for numbers (1, 1.0 and True are one key), text
- * and tuples of them; by identity for the rest, and for what would be slow to compare again and
- * again: text of more than KEY_MAX_BYTES and tuples of more than KEY_MAX_ITEMS or deeper than
- * KEY_MAX_DEPTH.
+ * and tuples of them; by identity for the rest, and for what would be slow to look at again and
+ * again: text of more than KEY_MAX_BYTES, tuples deeper than KEY_MAX_DEPTH or of more than
+ * KEY_BUDGET parts in all (tuples of tuples counted; long text counts for more).
  */
 #include "model/value_node.h"
 
 #include <string.h>
 
 #define KEY_MAX_BYTES 4096
-#define KEY_MAX_ITEMS 64
+#define KEY_BUDGET 80
 #define KEY_MAX_DEPTH 8
 #define FEW_PAIRS 4    /* the smallest capacity */
 #define LINEAR_PAIRS 8 /* dicts of more pairs have a hash block */
@@ -57,6 +57,11 @@ static bool as_whole(const sw_value_graph *g, sw_value v, int64_t *out)
     return true;
 }
 
+static uint64_t hash_identity(const sw_value_graph *g, sw_value v)
+{
+    return mix(v.bits ^ g->key[0], g->key[1] | 1);
+}
+
 static uint64_t hash_scalar(const sw_value_graph *g, sw_value v)
 {
     int64_t whole;
@@ -65,16 +70,44 @@ static uint64_t hash_scalar(const sw_value_graph *g, sw_value v)
     size_t size;
     if (as_whole(g, v, &whole))
         return swi_hash_bytes(g->key, &whole, sizeof whole);
-    if (sw_value_float(g, v, &real))
+    if (sw_value_float(g, v, &real) && real == real)
         return swi_hash_bytes(g->key, &real, sizeof real);
     if (sw_value_bytes(g, v, &data, &size) && size <= KEY_MAX_BYTES)
         return swi_hash_bytes(g->key, data, size);
-    return mix(v.bits ^ g->key[0], g->key[1] | 1);
+    return hash_identity(g, v); /* NaN too: it is equal to nothing else */
 }
 
-static bool is_short_tuple(const sw_value_graph *g, sw_value v)
+/* What looking at a part of a key takes off the budget; false: the budget is spent. */
+static bool spend(const sw_value_graph *g, sw_value v, size_t *budget)
 {
-    return swi_value_tag(v) == SWI_TAG_TUPLE && sw_value_size(g, v) <= KEY_MAX_ITEMS;
+    const uint8_t *data;
+    size_t size = 0;
+    (void)sw_value_bytes(g, v, &data, &size);
+    if (size > KEY_MAX_BYTES)
+        size = 0; /* compared by identity */
+    if (1 + size / 64 > *budget)
+        return false;
+    *budget -= 1 + size / 64;
+    return true;
+}
+
+typedef struct level {
+    sw_value v;
+    size_t next;
+} level;
+
+/* Goes to the next part of the innermost tuple that has one; false: all were seen. */
+static bool next_part(const sw_value_graph *g, level *stack, size_t *depth, sw_value *part)
+{
+    while (*depth > 0) {
+        level *top = &stack[*depth - 1];
+        if (sw_value_item(g, top->v, top->next, part)) {
+            top->next++;
+            return true;
+        }
+        --*depth;
+    }
+    return false;
 }
 
 /*
@@ -84,24 +117,27 @@ static bool is_short_tuple(const sw_value_graph *g, sw_value v)
 static uint64_t hash_record(sw_value v)
 {
     uint64_t payload = v.bits >> 8;
-    return payload + (payload >> 24) * 0x9e3779b97f4a7c15U;
+    return payload + ((payload >> 24) * 0x9e3779b97f4a7c15U >> 32);
 }
 
 static uint64_t hash_key(const sw_value_graph *g, sw_value v)
 {
+    level stack[KEY_MAX_DEPTH];
+    size_t depth = 0, budget = KEY_BUDGET;
+    uint64_t h = g->key[0];
+    sw_value part = v;
     if (swi_value_tag(v) == SWI_TAG_RECORD)
         return hash_record(v);
-    if (!is_short_tuple(g, v))
+    if (swi_value_tag(v) != SWI_TAG_TUPLE)
         return hash_scalar(g, v);
-    size_t count = sw_value_size(g, v);
-    uint64_t h = mix(count ^ g->key[0], g->key[1] | 1);
-    for (size_t i = 0; i < count; i++) {
-        sw_value item = swi_value_none();
-        (void)sw_value_item(g, v, i, &item);
-        /* Tuples inside count by their size only: equal keys have equal hashes all the same. */
-        uint64_t part = is_short_tuple(g, item) ? sw_value_size(g, item) : hash_scalar(g, item);
-        h = mix(h ^ part, g->key[1] | 1);
-    }
+    do {
+        bool is_tuple = swi_value_tag(part) == SWI_TAG_TUPLE;
+        if (!spend(g, part, &budget) || (is_tuple && depth == KEY_MAX_DEPTH))
+            return hash_identity(g, v);
+        h = mix(h ^ (is_tuple ? sw_value_size(g, part) : hash_scalar(g, part)), g->key[1] | 1);
+        if (is_tuple)
+            stack[depth++] = (level){.v = part};
+    } while (next_part(g, stack, &depth, &part));
     return h;
 }
 
@@ -129,29 +165,25 @@ static bool scalars_equal(const sw_value_graph *g, sw_value a, sw_value b)
 
 static bool keys_equal(const sw_value_graph *g, sw_value a, sw_value b)
 {
-    struct {
-        sw_value a, b;
-        size_t next;
-    } stack[KEY_MAX_DEPTH];
-    size_t depth = 0;
-    for (;;) {
-        if (a.bits != b.bits && is_short_tuple(g, a) && is_short_tuple(g, b)) {
-            if (depth == KEY_MAX_DEPTH || sw_value_size(g, a) != sw_value_size(g, b))
-                return false;
-            stack[depth].a = a;
-            stack[depth].b = b;
-            stack[depth++].next = 0;
-        } else if (!scalars_equal(g, a, b)) {
+    level stack_a[KEY_MAX_DEPTH], stack_b[KEY_MAX_DEPTH];
+    size_t depth_a = 0, depth_b = 0, budget = KEY_BUDGET;
+    bool more;
+    do {
+        if (!spend(g, a, &budget))
             return false;
+        bool tuples = a.bits != b.bits && swi_value_tag(a) == SWI_TAG_TUPLE &&
+                      swi_value_tag(b) == SWI_TAG_TUPLE;
+        if (tuples ? depth_a == KEY_MAX_DEPTH || sw_value_size(g, a) != sw_value_size(g, b)
+                   : !scalars_equal(g, a, b))
+            return false;
+        if (tuples) {
+            stack_a[depth_a++] = (level){.v = a};
+            stack_b[depth_b++] = (level){.v = b};
         }
-        while (depth > 0 && stack[depth - 1].next == sw_value_size(g, stack[depth - 1].a))
-            depth--;
-        if (depth == 0)
-            return true;
-        size_t i = stack[depth - 1].next++;
-        (void)sw_value_item(g, stack[depth - 1].a, i, &a);
-        (void)sw_value_item(g, stack[depth - 1].b, i, &b);
-    }
+        /* of equal size on every level: both end together */
+        more = next_part(g, stack_a, &depth_a, &a);
+    } while (next_part(g, stack_b, &depth_b, &b) && more);
+    return true;
 }
 
 /* Surely different keys: texts that differ in size or in their first bytes. */

@@ -1,6 +1,7 @@
 /* Value graphs: what goes in comes out, keys, drops, limits, and the text for people. */
 #include "harness/harness.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -259,6 +260,44 @@ static void test_records_as_keys(void **state)
     sw_value_graph_free(g);
 }
 
+/* Keys made to fall on each other must not: this would take minutes. */
+static void test_crafted_keys_are_no_trap(void **state)
+{
+    sw_value_graph *g = make(0);
+    sw_value d = dict(g), found;
+    int64_t v;
+    (void)state;
+    for (int64_t i = 0; i < 100000; i++) {
+        sw_value part = integer(g, i);
+        for (int k = 0; k < 4; k++)
+            part = sequence(g, SW_VALUE_TUPLE, &part, 1);
+        set(g, d, part, integer(g, i));
+        set(g, d, real(g, (double)NAN), integer(g, i));
+    }
+    assert_int_equal(sw_value_size(g, d), 200000);
+    sw_value part = real(g, 77777.0);
+    for (int k = 0; k < 4; k++)
+        part = sequence(g, SW_VALUE_TUPLE, &part, 1);
+    assert_true(swi_dict_find(g, d, part, &found) && sw_value_int(g, found, &v) && v == 77777);
+    sw_value_graph_free(g);
+
+    /* a key of 2^40 parts, twice */
+    g = make(0);
+    d = dict(g);
+    for (int twice = 0; twice < 2; twice++) {
+        part = integer(g, 1);
+        for (int k = 0; k < 40; k++) {
+            const sw_value both[2] = {part, part};
+            part = sequence(g, SW_VALUE_TUPLE, both, 2);
+        }
+        for (int k = 0; k < 100; k++)
+            set(g, d, k % 20 == 0 ? part : integer(g, k), part);
+    }
+    assert_true(swi_dict_find(g, d, part, &found) && found.bits == part.bits);
+    assert_int_equal(sw_value_size(g, d), 95 + 2);
+    sw_value_graph_free(g);
+}
+
 static void test_globals_are_one_node(void **state)
 {
     sw_value_graph *g = make(0);
@@ -432,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_keys_are_pythons),
         cmocka_unit_test(test_large_dicts_find_their_keys),
         cmocka_unit_test(test_records_as_keys),
+        cmocka_unit_test(test_crafted_keys_are_no_trap),
         cmocka_unit_test(test_globals_are_one_node),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_dropped_memory_is_used_again),
