@@ -78,6 +78,8 @@ struct swi_dcp_meta {
 
 #define SWI_DCP_CACHE 1024u /* a power of 2 */
 #define SWI_DCP_FIELDS 16u
+#define SWI_DCP_STATE_MAX 64u      /* fields of one object, the unknown ones included */
+#define SWI_DCP_TRANSFORMS_MAX 16u /* of one item */
 
 typedef enum swi_dcp_field {
     SWI_DCP_OFFSETS,
@@ -109,7 +111,9 @@ typedef enum swi_dcp_kind {
 
 typedef struct swi_dcp_parsing {
     swi_dcp_meta *meta;
+    /* Pieces are also bounded by the input: a memo could repeat a list of chunks for 2 bytes. */
     sw_limits limits;
+    uint64_t parts_max; /* of planner_data, for the same reason */
     swi_dcp_key_row *keys;
     size_t key_count, key_capacity;
     /* Tensors in the order in which they were built, their names unknown yet. */

@@ -151,8 +151,9 @@ static sw_status add_path(swi_dcp_parsing *p, const sw_value_graph *g, sw_value 
     bool known =
         sw_value_get_kind(g, path) == SW_VALUE_TUPLE || sw_value_get_kind(g, path) == SW_VALUE_LIST;
     sw_status st = SW_OK;
-    if (m->part_count + count >= UINT32_MAX)
-        return swi_fail(err, SW_ERR_LIMIT, "DCP index: more path parts than can be kept");
+    if (count > p->parts_max - m->part_count)
+        return swi_fail(err, SW_ERR_LIMIT, "DCP index: more than %" PRIu64 " parts of paths",
+                        p->parts_max);
     for (size_t i = 0; i < count && known && st == SW_OK; i++) {
         sw_value part;
         if (sw_value_item(g, path, i, &part))
@@ -389,6 +390,9 @@ sw_status swi_dcp_meta_parse(const uint8_t *data, size_t size, const sw_limits *
         return st;
     swi_dcp_parsing *p = room;
     p->limits = sw_limits_resolve(limits);
+    if (p->limits.pieces > size / 8 + 64)
+        p->limits.pieces = size / 8 + 64;
+    p->parts_max = size < UINT32_MAX - 64 ? size + 64 : UINT32_MAX - 64;
     st = make_meta(p, err);
     if (st == SW_OK)
         st = parse_pickle(p, data, size, unsafe, err);

@@ -116,6 +116,11 @@ static void set_field(swi_dcp_parsing *p, const sw_value_graph *g, sw_value key,
     out->present |= 1u << field;
 }
 
+static sw_status too_many_fields(size_t count, sw_error *err)
+{
+    return swi_dcp_fail(err, SW_ERR_LIMIT, "DCP-3", "DCP index: an object with %zu fields", count);
+}
+
 /* A dict; of a class with slots the second of (None, dict). */
 static sw_status read_fields(swi_dcp_parsing *p, const sw_value_graph *g, sw_value state,
                              const char *class, fields *out, sw_error *err)
@@ -127,6 +132,8 @@ static sw_status read_fields(swi_dcp_parsing *p, const sw_value_graph *g, sw_val
     if (sw_value_get_kind(g, state) != SW_VALUE_DICT)
         return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3", "DCP index: the state of %s is %s", class,
                             swi_dcp_describe(g, state, room, sizeof(room)));
+    if (sw_value_size(g, state) > SWI_DCP_STATE_MAX)
+        return too_many_fields(sw_value_size(g, state), err);
     out->present = 0;
     for (size_t i = 0; sw_value_pair(g, state, i, &key, &value); i++)
         set_field(p, g, key, value, out);
@@ -149,6 +156,8 @@ static sw_status fold_items(swi_dcp_parsing *p, sw_value_graph *g, const sw_valu
                             size_t pairs, fold_fn fold, sw_value *out, sw_error *err)
 {
     fields f;
+    if (pairs > SWI_DCP_STATE_MAX)
+        return too_many_fields(pairs, err);
     f.present = 0;
     for (size_t i = 0; i < pairs; i++)
         set_field(p, g, items[2 * i], items[2 * i + 1], &f);
@@ -468,6 +477,9 @@ static sw_status transforms_of(swi_dcp_parsing *p, const sw_value_graph *g, sw_v
     swi_buf text = {0};
     sw_status st = SW_OK;
     size_t count = sw_value_size(g, list);
+    if (count > SWI_DCP_TRANSFORMS_MAX)
+        return swi_dcp_fail(err, SW_ERR_LIMIT, "DCP-11", "DCP index: an item with %zu transforms",
+                            count);
     for (size_t i = 0; i < count && st == SW_OK; i++) {
         sw_value item;
         const uint8_t *part;

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "model/piece.h"
 
+#define METADATA_MAX 16u
 #define WRAPPED_MAX 8 /* Parameters around tensors around ... */
 
 typedef enum rebuild { REBUILD_NONE, REBUILD_V1, REBUILD_V2, REBUILD_V3 } rebuild;
@@ -142,6 +143,8 @@ static sw_status check_metadata(const swi_torch_file *tf, sw_value v, sw_error *
     if (kind != SW_VALUE_DICT)
         return fail(tf, SW_ERR_UNSUPPORTED, "TF-8", "tensor metadata of an unknown kind", NULL,
                     err);
+    if (sw_value_size(g, v) > METADATA_MAX)
+        return fail(tf, SW_ERR_LIMIT, "TF-8", "tensor metadata of many entries", NULL, err);
     for (size_t i = 0; i < sw_value_size(g, v); i++) {
         sw_value key, value;
         const uint8_t *text;

@@ -588,6 +588,78 @@ static void bad_over_limits(void **state)
     swi_buf_free(&b);
 }
 
+static void expect_limit(const char *from, const char *before, const char *again, int count,
+                         const char *after, const char *text)
+{
+    swi_buf to = {0};
+    swi_dcp_meta *m = NULL;
+    sw_error err = {0};
+    recipe_bytes(&to, before, strlen(before));
+    for (int k = 0; k < count; k++)
+        assert_ok(swi_buf_printf(&to, &err, "'%s%d' 0 ", again, k), &err);
+    recipe_bytes(&to, after, strlen(after) + 1);
+    char *whole = recipe_swap(base, from, (const char *)to.data);
+    (void)!parse(whole, &m, &err);
+    assert_error(&err, SW_ERR_LIMIT, text);
+    free(whole);
+    swi_buf_free(&to);
+}
+
+/* What a memo can repeat for two bytes must not grow or slow down without bound. */
+static void bad_bombs(void **state)
+{
+    (void)state;
+    expect_limit("@tail@", "'x' M:@meta@/ChunkStorageMetadata ) new } ( ", "k", 100, "u b @tail@",
+                 "an object with 100 fields");
+    /* the same through a dict that is there */
+    expect_limit("@tail@", "'x' M:@meta@/ChunkStorageMetadata ) new } put:9 ( ", "k", 100,
+                 "u memo b @tail@", "an object with 100 fields");
+    expect_limit("'length' 1500 u", "'length' 1500 'transform_descriptors' ] ( ", "t", 20, "e u",
+                 "an item with 40 transforms");
+}
+
+static void bad_repeated_lists(void **state)
+{
+    (void)state;
+    swi_buf b = {0};
+    sw_error err = {0};
+    swi_dcp_meta *m = NULL;
+    /* 200 chunks, then 200 tensors with the same list: 40 000 rows from 20 kB. */
+    recipe(&b, "proto:4 M:" META "/Metadata ) new } ( 'state_dict_metadata' } ( 'w' "
+               "M:" META "/TensorStorageMetadata put:1 ) new } ( 'properties' M:" META
+               "/TensorProperties ) new ( M:torch/float32 t b put:2 'size' M:torch/Size ( ( 9 t t "
+               "R put:3 'chunks' ] put:4 ( ");
+    for (int i = 0; i < 200; i++)
+        recipe(&b, "M:" META "/ChunkStorageMetadata ) new } ( 'offsets' get:3 'sizes' get:3 u b ");
+    recipe(&b, "e u b ");
+    for (int i = 0; i < 200; i++) {
+        char text[128];
+        snprintf(text, sizeof(text),
+                 "'%d' get:1 ) new } ( 'properties' get:2 'size' get:3 'chunks' get:4 u b ", i);
+        recipe(&b, text);
+    }
+    recipe(&b, "u 'storage_data' N u b .");
+    (void)!swi_dcp_meta_parse(b.data, b.size, NULL, NULL, &m, &err);
+    assert_error(&err, SW_ERR_LIMIT, "chunks");
+    swi_buf_free(&b);
+    /* 200 paths that are the same tuple of 200 parts. */
+    recipe(&b, "proto:4 M:" META "/Metadata ) new } ( 'state_dict_metadata' } 'storage_data' N "
+               "'planner_data' } ( 'w' ( ");
+    for (int i = 0; i < 200; i++)
+        recipe(&b, "0 ");
+    recipe(&b, "t put:1 ");
+    for (int i = 0; i < 200; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "'%d' get:1 ", i);
+        recipe(&b, text);
+    }
+    recipe(&b, "u u b .");
+    (void)!swi_dcp_meta_parse(b.data, b.size, NULL, NULL, &m, &err);
+    assert_error(&err, SW_ERR_LIMIT, "parts of paths");
+    assert_null(m);
+    swi_buf_free(&b);
+}
+
 /* ---- the join ------------------------------------------------------------------------------ */
 
 /*
@@ -687,6 +759,8 @@ int main(void)
         cmocka_unit_test(bad_every_truncation),
         cmocka_unit_test(bad_every_flipped_bit),
         cmocka_unit_test(bad_over_limits),
+        cmocka_unit_test(bad_bombs),
+        cmocka_unit_test(bad_repeated_lists),
         cmocka_unit_test(joins_by_offset),
         cmocka_unit_test(writes_what_it_reads),
     };
