@@ -76,8 +76,8 @@ struct swi_dcp_meta {
     uint32_t first_orphan; /* name */
 };
 
-#define SWI_DCP_CACHE 1024u /* a power of 2 */
-#define SWI_DCP_FIELDS 16u
+#define SWI_DCP_CACHE 1024u        /* a power of 2 */
+#define SWI_DCP_FIELD_CACHE 128u   /* a power of 2 */
 #define SWI_DCP_STATE_MAX 64u      /* fields of one object, the unknown ones included */
 #define SWI_DCP_TRANSFORMS_MAX 16u /* of one item */
 
@@ -121,7 +121,7 @@ typedef struct swi_dcp_parsing {
     size_t built_count, built_capacity;
     uint32_t chunks_taken; /* rows below belong to tensors */
     uint64_t pending;
-    uint32_t recent[4]; /* sizes made last */
+    uint32_t recent[2]; /* sizes made last */
     unsigned recent_at;
     struct {
         uint64_t bits;
@@ -130,8 +130,7 @@ typedef struct swi_dcp_parsing {
     struct {
         uint64_t bits;
         swi_dcp_field field;
-    } field_cache[SWI_DCP_FIELDS];
-    unsigned field_cached;
+    } field_cache[SWI_DCP_FIELD_CACHE];
 } swi_dcp_parsing;
 
 extern const swi_pickle_hook swi_dcp_hooks[];

@@ -314,8 +314,9 @@ static sw_status make_meta(swi_dcp_parsing *p, sw_error *err)
     if (st != SW_OK)
         return st;
     p->meta = room;
-    for (size_t i = 0; i < 4; i++)
-        p->recent[i] = SWI_DCP_NONE;
+    p->recent[0] = p->recent[1] = SWI_DCP_NONE;
+    for (size_t i = 0; i < SWI_DCP_FIELD_CACHE; i++)
+        p->field_cache[i].bits = UINT64_MAX;
     for (size_t i = 0; i < SWI_DCP_CACHE; i++)
         p->name_cache[i].bits = UINT64_MAX;
     for (size_t i = 0; i < 64; i++)

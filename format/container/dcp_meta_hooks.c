@@ -83,16 +83,14 @@ const char *swi_dcp_describe(const sw_value_graph *g, sw_value v, char *room, si
 /* The field of a key; keys are memoised by pickle, so that the same node means the same text. */
 static swi_dcp_field field_of(swi_dcp_parsing *p, const sw_value_graph *g, sw_value key)
 {
-    for (unsigned i = 0; i < p->field_cached; i++)
-        if (p->field_cache[i].bits == key.bits)
-            return p->field_cache[i].field;
+    size_t slot = (key.bits >> 8) % SWI_DCP_FIELD_CACHE;
+    if (p->field_cache[slot].bits == key.bits)
+        return p->field_cache[slot].field;
     unsigned f = 0;
     while (f < SWI_DCP_FIELD_COUNT && !swi_value_text_is(g, key, field_names[f]))
         f++;
-    if (p->field_cached < SWI_DCP_FIELDS && f < SWI_DCP_FIELD_COUNT) {
-        p->field_cache[p->field_cached].bits = key.bits;
-        p->field_cache[p->field_cached++].field = (swi_dcp_field)f;
-    }
+    p->field_cache[slot].bits = key.bits;
+    p->field_cache[slot].field = (swi_dcp_field)f;
     return (swi_dcp_field)f;
 }
 
@@ -189,34 +187,50 @@ static sw_status wrong_field(const sw_value_graph *g, const fields *f, const cha
         has(f, field) ? swi_dcp_describe(g, f->at[field], room, sizeof(room)) : "missing");
 }
 
-/* torch.Size((2, 3)), also torch.Size([2, 3]) */
+/* What is wrong with the numbers of a torch.Size, or SW_OK and they are in *v. */
+static sw_status size_numbers(const sw_value_graph *g, sw_value args, int64_t *v, size_t *count,
+                              sw_error *err)
+{
+    sw_value list = swi_value_none(), item;
+    size_t size = 0;
+    if (sw_value_size(g, args) == 1 && sw_value_item(g, args, 0, &list)) {
+        sw_value_kind kind = sw_value_get_kind(g, list);
+        size = sw_value_size(g, list);
+        if (kind != SW_VALUE_TUPLE && kind != SW_VALUE_LIST)
+            return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3",
+                                "DCP index: a torch.Size of no numbers");
+    } else if (sw_value_size(g, args) > 1) {
+        return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3", "DCP index: a torch.Size of no numbers");
+    }
+    if (size > SW_MAX_AXES)
+        return swi_dcp_fail(err, SW_ERR_UNSUPPORTED, "DCP-3",
+                            "DCP index: a tensor of %zu axes, at most %d are supported", size,
+                            SW_MAX_AXES);
+    for (size_t i = 0; i < size; i++)
+        if (!sw_value_item(g, list, i, &item) || !sw_value_int(g, item, &v[i]))
+            return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3",
+                                "DCP index: a torch.Size of no numbers");
+    *count = size;
+    return SW_OK;
+}
+
+/* torch.Size((2, 3)), also torch.Size([2, 3]) and torch.Size() */
 static sw_status make_size(void *ctx, sw_value_graph *g, sw_value args, sw_value *out,
                            sw_error *err)
 {
     int64_t v[SW_MAX_AXES];
-    sw_value list, item;
+    sw_value list;
     size_t count = 0;
-    if (sw_value_size(g, args) == 1 && sw_value_item(g, args, 0, &list)) {
-        sw_value_kind kind = sw_value_get_kind(g, list);
-        if (kind != SW_VALUE_TUPLE && kind != SW_VALUE_LIST)
-            return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3",
-                                "DCP index: a torch.Size of no numbers");
-        count = sw_value_size(g, list);
-    } else if (sw_value_size(g, args) > 1) {
-        return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3", "DCP index: a torch.Size of no numbers");
+    if (!sw_value_item(g, args, 0, &list) || sw_value_size(g, args) != 1 ||
+        !swi_value_ints(g, list, SW_MAX_AXES, v, &count)) {
+        sw_status st = size_numbers(g, args, v, &count, err);
+        if (st != SW_OK)
+            return st;
     }
-    if (count > SW_MAX_AXES)
-        return swi_dcp_fail(err, SW_ERR_UNSUPPORTED, "DCP-3",
-                            "DCP index: a tensor of %zu axes, at most %d are supported", count,
-                            SW_MAX_AXES);
-    for (size_t i = 0; i < count; i++) {
-        if (!sw_value_item(g, list, i, &item) || !sw_value_int(g, item, &v[i]))
-            return swi_dcp_fail(err, SW_ERR_FORMAT, "DCP-3",
-                                "DCP index: a torch.Size of no numbers");
+    for (size_t i = 0; i < count; i++)
         if (v[i] < 0)
             return swi_dcp_fail(err, SW_ERR_CORRUPT, "DCP-3",
                                 "DCP index: a torch.Size with %" PRId64, v[i]);
-    }
     uint32_t index = 0;
     sw_status st = swi_dcp_size_store(ctx, (uint32_t)count, v, &index, err);
     if (st == SW_OK)

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/arena.h"
 
@@ -57,6 +56,40 @@ const char *swi_dcp_size_text(const swi_dcp_meta *meta, uint32_t size, char *roo
     return room;
 }
 
+/* Room for the largest size behind the last one. */
+static sw_status reserve(swi_dcp_meta *m, sw_error *err)
+{
+    void *room = m->words;
+    size_t need = m->word_count + 1 + 2 * (size_t)SW_MAX_AXES;
+    if (need <= m->word_capacity)
+        return SW_OK;
+    if (need >= UINT32_MAX)
+        return swi_fail(err, SW_ERR_LIMIT, "DCP index: more sizes than can be kept");
+    sw_status st = swi_grow_array(&room, &m->word_capacity, need, sizeof(m->words[0]), err);
+    m->words = room;
+    return st;
+}
+
+/* Writes the row behind the last size; how many words it has. */
+static size_t write_row(uint32_t *row, uint32_t axes, const int64_t *v)
+{
+    uint64_t all = 0;
+    for (uint32_t k = 0; k < axes; k++)
+        all |= (uint64_t)v[k];
+    if (all <= UINT32_MAX) {
+        row[0] = axes;
+        for (uint32_t k = 0; k < axes; k++)
+            row[1 + k] = (uint32_t)v[k];
+        return 1 + axes;
+    }
+    row[0] = axes | WIDE;
+    for (uint32_t k = 0; k < axes; k++) {
+        row[1 + 2 * k] = (uint32_t)(uint64_t)v[k];
+        row[2 + 2 * k] = (uint32_t)((uint64_t)v[k] >> 32);
+    }
+    return 1 + 2 * (size_t)axes;
+}
+
 static bool same_words(const uint32_t *a, const uint32_t *b, size_t count)
 {
     /* The heads agree before the rest is looked at: it may be shorter. */
@@ -66,39 +99,23 @@ static bool same_words(const uint32_t *a, const uint32_t *b, size_t count)
     return true;
 }
 
-/* The numbers as a row of words; the same ones as of the last few sizes are not stored again. */
+/* The same numbers as of the last two sizes are not stored again. */
 sw_status swi_dcp_size_store(swi_dcp_parsing *p, uint32_t axes, const int64_t *v, uint32_t *out,
                              sw_error *err)
 {
     swi_dcp_meta *m = p->meta;
-    uint32_t row[1 + 2 * SW_MAX_AXES];
-    bool wide = false;
-    for (uint32_t k = 0; k < axes; k++)
-        wide |= v[k] > (int64_t)UINT32_MAX;
-    row[0] = axes | (wide ? WIDE : 0);
-    for (uint32_t k = 0; k < axes; k++) {
-        uint64_t u = (uint64_t)v[k];
-        row[1 + (wide ? 2 * k : k)] = (uint32_t)u;
-        if (wide)
-            row[2 + 2 * k] = (uint32_t)(u >> 32);
-    }
-    size_t count = size_words(row[0]);
-    for (unsigned i = 0; i < 4; i++)
+    sw_status st = reserve(m, err);
+    if (st != SW_OK)
+        return st;
+    uint32_t *row = m->words + m->word_count;
+    size_t count = write_row(row, axes, v);
+    for (unsigned i = 0; i < 2; i++)
         if (p->recent[i] != SWI_DCP_NONE && same_words(m->words + p->recent[i], row, count)) {
             *out = p->recent[i];
             return SW_OK;
         }
-    void *room = m->words;
-    if (m->word_count > UINT32_MAX - 64)
-        return swi_fail(err, SW_ERR_LIMIT, "DCP index: more sizes than can be kept");
-    sw_status st =
-        swi_grow_array(&room, &m->word_capacity, m->word_count + count, sizeof(row[0]), err);
-    m->words = room;
-    if (st != SW_OK)
-        return st;
-    memcpy(m->words + m->word_count, row, count * sizeof(row[0]));
     *out = (uint32_t)m->word_count;
     m->word_count += count;
-    p->recent[p->recent_at++ % 4] = *out;
+    p->recent[p->recent_at++ % 2] = *out;
     return SW_OK;
 }

@@ -76,6 +76,8 @@ bool swi_dict_find(const sw_value_graph *g, sw_value dict, sw_value key, sw_valu
 /* The value of a string key in a DICT or in an OBJECT with dict items (linear for small, indexed
  * for large); false: absent. */
 bool swi_value_get(const sw_value_graph *g, sw_value dict, const char *key, sw_value *out);
+/* The elements of a TUPLE of at most `max` of them, all INT; else false. */
+bool swi_value_ints(const sw_value_graph *g, sw_value v, size_t max, int64_t *out, size_t *count);
 bool swi_value_text_is(const sw_value_graph *g, sw_value v, const char *text);
 /* An OBJECT whose callable is this global. */
 bool swi_value_is_call(const sw_value_graph *g, sw_value v, const char *module, const char *name);

@@ -101,6 +101,25 @@ bool sw_value_item(const sw_value_graph *graph, sw_value v, size_t i, sw_value *
     return true;
 }
 
+bool swi_value_ints(const sw_value_graph *g, sw_value v, size_t max, int64_t *out, size_t *count)
+{
+    if (swi_value_tag(v) != SWI_TAG_TUPLE)
+        return false;
+    if (v.bits == SWI_EMPTY_TUPLE.bits) {
+        *count = 0;
+        return true;
+    }
+    const uint64_t *node = swi_node(g, v);
+    size_t size = swi_head_count(node[0]);
+    if (size > max)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (!sw_value_int(g, (sw_value){node[1 + i]}, &out[i]))
+            return false;
+    *count = size;
+    return true;
+}
+
 bool sw_value_pair(const sw_value_graph *graph, sw_value v, size_t i, sw_value *key,
                    sw_value *value)
 {
