@@ -19,9 +19,4 @@ SW_MUST_USE sw_status swi_dcp_fill(swi_opening *o, const swi_dcp_part *parts, si
 /* "__3_0.distcp" -> 3, "__3.metadata" -> 3, else -1. */
 int64_t swi_dcp_file_rank(const char *name, const char *suffix);
 
-/* The section and inner name of a key by its path in the state dict, and its role. */
-SW_MUST_USE sw_status swi_dcp_section(const swi_dcp_meta *meta, const swi_dcp_tensor *tensor,
-                                      swi_buf *section, swi_buf *name, sw_role *role,
-                                      sw_error *err);
-
 #endif

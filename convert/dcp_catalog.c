@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "dcp.h"
 #include "ranges.h"
+#include "sections.h"
 
 #define NO_FILE UINT32_MAX
 
@@ -32,7 +33,7 @@ typedef struct filling {
     swi_names *names; /* tensors of all parts: union of ranks */
     uint32_t *tensor_of_name;
     size_t tensor_capacity;
-    swi_buf section, inner;
+    swi_section section;
     extent *extents; /* by file of the catalog */
     size_t extent_count, extent_capacity;
     uint64_t *ranks; /* of payload files met */
@@ -223,6 +224,16 @@ static sw_status add_chunk(filling *f, uint32_t id, const swi_dcp_tensor *t, uin
     return swi_builder_piece(f->o->builder, id, &piece, err);
 }
 
+/* DCP-12: the path of a key in the nested state dict, where the index keeps it. */
+static void path_of(const swi_dcp_meta *meta, const char *key, swi_path *out)
+{
+    out->count = 0;
+    while (out->count < SWI_PATH_PARTS_MAX &&
+           swi_dcp_path_part(meta, key, out->count, &out->parts[out->count],
+                             &out->is_index[out->count]))
+        out->count++;
+}
+
 /* A tensor that an earlier rank's index has too must be the same tensor. */
 static sw_status join_tensor(filling *f, const swi_dcp_tensor *t, uint32_t name, bool is_new,
                              uint32_t *id, sw_error *err)
@@ -238,8 +249,9 @@ static sw_status join_tensor(filling *f, const swi_dcp_tensor *t, uint32_t name,
         swi_builder_allow_replicas(f->o->builder, *id);
         return SW_OK;
     }
-    sw_role role;
-    st = swi_dcp_section(f->part->meta, t, &f->section, &f->inner, &role, err);
+    swi_path path;
+    path_of(f->part->meta, t->name, &path);
+    st = swi_section_of(&path, t->name, &f->section, err);
     if (st != SW_OK)
         return st;
     swi_tensor_in in = {.name = t->name,
@@ -247,7 +259,7 @@ static sw_status join_tensor(filling *f, const swi_dcp_tensor *t, uint32_t name,
                         .dtype = t->dtype,
                         .axes = t->axes,
                         .shape = t->shape,
-                        .role = role};
+                        .role = f->section.role};
     st = swi_builder_tensor(f->o->builder, &in, id, err);
     if (st == SW_OK)
         st = swi_grow_array((void **)&f->tensor_of_name, &f->tensor_capacity, (size_t)name + 1,
@@ -255,8 +267,8 @@ static sw_status join_tensor(filling *f, const swi_dcp_tensor *t, uint32_t name,
     if (st != SW_OK)
         return st;
     f->tensor_of_name[name] = *id;
-    return swi_opening_section(f->o, *id, (const char *)f->section.data,
-                               (const char *)f->inner.data, err);
+    return swi_opening_section(f->o, *id, (const char *)f->section.section.data,
+                               (const char *)f->section.name.data, err);
 }
 
 static sw_status leave_out(filling *f, const swi_dcp_tensor *t, sw_error *err)
@@ -420,7 +432,6 @@ sw_status swi_dcp_fill(swi_opening *o, const swi_dcp_part *parts, size_t count, 
     free(f.files);
     free(f.extents);
     free(f.ranks);
-    swi_buf_free(&f.section);
-    swi_buf_free(&f.inner);
+    swi_section_end(&f.section);
     return st;
 }
