@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "execute_parts.h"
 
-#define BOUNCE_MAX ((uint64_t)1 << 20)
+#define BOUNCE_MAX ((uint64_t)512 << 10)
 /* A thread that would get less is not started. */
 #define THREAD_MIN ((uint64_t)256 << 10)
 #define EXTENT_SLOTS 4096U

@@ -10,7 +10,7 @@
 #include "model/dtype.h"
 
 /* Contiguous reads go in steps that stay in the cache between the read and the CRC. */
-#define READ_STEP ((size_t)1 << 20)
+#define READ_STEP ((size_t)512 << 10)
 /* Runs from this size on are read straight into their place, one by one. */
 #define DIRECT_RUN ((uint64_t)64 << 10)
 /* Reading over a gap this small costs no more than another call. */
