@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 enum sw_exit {
+    EXIT_USAGE = -1, /* the command line is wrong, and that was said: 2 outside */
     EXIT_DONE = 0,
     EXIT_FOUND = 1,   /* a finding or a difference */
     EXIT_FAILED = 2,  /* could not */
@@ -89,8 +90,9 @@ void show_error(const char *verb, const sw_error *err);
 void json_error(json *j, const sw_error *err);
 /* Findings, worst first; notes only when not quiet. */
 void show_findings(const common *c, const sw_report *report, FILE *to);
-void json_findings(json *j, const sw_report *report);
+void json_findings(json *j, const sw_report *report); /* NULL: none */
 void json_tally(json *j, const sw_tally *tally);
+void json_cast(json *j, const sw_tally *tally);
 /* The exit code for a verb that could not do its work. */
 int exit_of(sw_status status);
 

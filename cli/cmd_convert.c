@@ -164,6 +164,7 @@ static void end_json(run *r, int code)
     json_number(j, "verified_tensors", s->verified_tensors);
     json_number(j, "peak_memory_bytes", s->peak_memory_bytes);
     json_tally(j, &s->tally);
+    json_cast(j, &s->tally);
     json_findings(j, r->report);
     json_end(j);
 }
@@ -262,7 +263,7 @@ static int work(run *r)
 
 static int run_verb(run *r, int argc, char **argv)
 {
-    int code = EXIT_FAILED;
+    int code = EXIT_USAGE;
     if (parse(r, argc, argv)) {
         if (r->c.help) {
             fputs(convert_help, stdout);

@@ -14,14 +14,14 @@ int cmd_demo(int argc, char **argv)
     common c = {0};
     sw_error err = {0};
     if (!parse_options(argc, argv, NULL, 0, 1, &c))
-        return EXIT_FAILED;
+        return EXIT_USAGE;
     if (c.help) {
         fputs(help, stdout);
         return EXIT_DONE;
     }
     if (c.positional_count != 1) {
         fputs("shardwright demo: a new folder is needed; see shardwright demo --help\n", stderr);
-        return EXIT_FAILED;
+        return EXIT_USAGE;
     }
     sw_status st = sw_demo(c.positional[0], &err);
     if (c.json) {
@@ -31,6 +31,7 @@ int cmd_demo(int argc, char **argv)
         json_integer(&j, "exit", exit_of(st));
         if (st != SW_OK)
             json_error(&j, &err);
+        json_findings(&j, NULL);
         json_end(&j);
     } else if (st != SW_OK) {
         show_error("demo", &err);

@@ -400,14 +400,14 @@ int cmd_inspect(int argc, char **argv)
                            {"--values", OPT_FLAG, &r.values},
                            {"--files", OPT_FLAG, &r.files}};
     if (!parse_options(argc, argv, options, 4, 1, &r.c))
-        return EXIT_FAILED;
+        return EXIT_USAGE;
     if (r.c.help) {
         fputs(help, stdout);
         return EXIT_DONE;
     }
     if (r.c.positional_count != 1) {
         fputs("shardwright inspect: a path is needed; see shardwright inspect --help\n", stderr);
-        return EXIT_FAILED;
+        return EXIT_USAGE;
     }
     sw_status st = sw_report_make(&r.report, &r.err);
     if (st != SW_OK) {

@@ -141,17 +141,17 @@ int cmd_verify(int argc, char **argv)
     progress p;
     const opt options[] = {{"--level", OPT_TEXT, &r.level}};
     if (!parse_options(argc, argv, options, 1, 1, &r.c))
-        return EXIT_FAILED;
+        return EXIT_USAGE;
     if (r.c.help) {
         fputs(help, stdout);
         return EXIT_DONE;
     }
     if (r.c.positional_count != 1) {
         fputs("shardwright verify: a path is needed; see shardwright verify --help\n", stderr);
-        return EXIT_FAILED;
+        return EXIT_USAGE;
     }
     if (!parse_level(&r))
-        return EXIT_FAILED;
+        return EXIT_USAGE;
     r.status = sw_report_make(&r.report, &r.err);
     if (r.status != SW_OK) {
         show_error("verify", &r.err);

@@ -46,7 +46,42 @@ static void help(FILE *to)
           to);
 }
 
-int sw_cli_main(int argc, char **argv)
+static bool wants_json(int argc, char **argv)
+{
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Said on standard error already; whoever reads the document learns that it failed, and where. */
+static void usage_as_json(const char *name)
+{
+    sw_error err = {.status = SW_ERR_ARG};
+    json j;
+    snprintf(err.text, sizeof err.text,
+             "the command line is wrong: standard error says how; see shardwright %s --help", name);
+    json_begin(&j, stdout);
+    json_text(&j, "command", name);
+    json_integer(&j, "exit", EXIT_FAILED);
+    json_error(&j, &err);
+    json_findings(&j, NULL);
+    json_end(&j);
+}
+
+static int run_verb(const verb *v, int argc, char **argv)
+{
+    int code = v->run(argc - 2, argv + 2);
+    if (code == EXIT_USAGE) {
+        if (wants_json(argc, argv))
+            usage_as_json(v->name);
+        code = EXIT_FAILED;
+    }
+    return code;
+}
+
+static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         help(stderr);
@@ -62,16 +97,20 @@ int sw_cli_main(int argc, char **argv)
         return EXIT_DONE;
     }
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
-        if (strcmp(argv[1], verbs[i].name) != 0)
-            continue;
-        int code = verbs[i].run(argc - 2, argv + 2);
-        /* what could not be printed was not said */
-        if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE)
-            return EXIT_FAILED;
-        return code;
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return run_verb(&verbs[i], argc, argv);
     }
     fputs("shardwright: no command is called ", stderr);
     print_name(stderr, argv[1]);
     fputs("; shardwright --help lists them\n", stderr);
     return EXIT_FAILED;
+}
+
+int sw_cli_main(int argc, char **argv)
+{
+    int code = dispatch(argc, argv);
+    /* what could not be printed was not said */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE)
+        return EXIT_FAILED;
+    return code;
 }

@@ -28,6 +28,17 @@ static float bits_to_float(uint32_t bits)
     return f;
 }
 
+/* Whether all bits of the exponent are set: an infinity or no number. */
+static bool is_finite(sw_dtype dtype, const uint8_t *p)
+{
+    uint64_t bits = load(p, sw_dtype_bytes(dtype));
+    uint64_t exponent = dtype == SW_F16    ? UINT64_C(0x7c00)
+                        : dtype == SW_BF16 ? UINT64_C(0x7f80)
+                        : dtype == SW_F32  ? UINT64_C(0x7f800000)
+                                           : UINT64_C(0x7ff0000000000000);
+    return (bits & exponent) != exponent;
+}
+
 static void print_float(FILE *to, sw_dtype dtype, const uint8_t *p)
 {
     uint64_t bits = load(p, sw_dtype_bytes(dtype));
@@ -102,4 +113,37 @@ void print_element(FILE *to, sw_dtype dtype, const uint8_t *data)
         fprintf(to, "0x%0*" PRIx64, (int)(2 * size), load(data, size));
         break;
     }
+}
+
+void print_json_element(FILE *to, sw_dtype dtype, const uint8_t *data)
+{
+    bool bare = false;
+    switch (dtype) {
+    case SW_BOOL:
+        fputs(data[0] ? "true" : "false", to);
+        return;
+    case SW_U8:
+    case SW_I8:
+    case SW_U16:
+    case SW_I16:
+    case SW_U32:
+    case SW_I32:
+    case SW_U64:
+    case SW_I64:
+        bare = true;
+        break;
+    case SW_F16:
+    case SW_BF16:
+    case SW_F32:
+    case SW_F64:
+        bare = is_finite(dtype, data);
+        break;
+    default:
+        break;
+    }
+    if (!bare)
+        fputc('"', to);
+    print_element(to, dtype, data);
+    if (!bare)
+        fputc('"', to);
 }

@@ -92,6 +92,10 @@ void json_tally(json *j, const sw_tally *t)
     json_number(j, "checked", t->checked_bytes);
     json_number(j, "unchecked", t->unchecked_bytes);
     json_close_object(j);
+}
+
+void json_cast(json *j, const sw_tally *t)
+{
     json_object(j, "cast");
     json_number(j, "elements", t->cast_elements);
     json_number(j, "overflows", t->cast_overflows);

@@ -134,12 +134,12 @@ static sw_status target_name(selecting *s, const char *name, bool drop_module, u
     char *text = (char *)s->name.data;
     size_t cut = o->strip_prefix ? strlen(o->strip_prefix) : 0;
     if (cut > 0) {
-        swi_quoted q;
+        swi_quoted q, r;
         if (strncmp(text + start, o->strip_prefix, cut) != 0 || text[start + cut] == '\0')
             return swi_fail(err, SW_ERR_ARG,
                             "--strip-prefix %s: tensor \"%s\" does not begin with it; narrow the "
                             "selection with --only or --drop",
-                            o->strip_prefix, swi_quote_str(&q, text + start));
+                            swi_quote_str(&r, o->strip_prefix), swi_quote_str(&q, text + start));
         memmove(text + start, text + start + cut, s->name.size - start - cut);
         s->name.size -= cut;
     }
