@@ -106,4 +106,19 @@ SW_MUST_USE sw_status swi_pickle_global(swi_pickle_writer *w, const char *module
 SW_MUST_USE sw_status swi_pickle_put(swi_pickle_writer *w, uint32_t *memo, sw_error *err);
 SW_MUST_USE sw_status swi_pickle_get(swi_pickle_writer *w, uint32_t memo, sw_error *err);
 
+/*
+ * What only the caller knows how to write: called for each TENSOR, PERSISTENT and RECORD met;
+ * leaves one value on the pickle's stack. It is memoised: each node is asked for once.
+ */
+typedef sw_status (*swi_pickle_leaf_fn)(void *ctx, swi_pickle_writer *w,
+                                        const sw_value_graph *graph, sw_value v, sw_error *err);
+/*
+ * Writes the value and leaves it on the pickle's stack (the caller writes STOP), so that reading it
+ * gives the same graph: what is shared is shared, cycles are cycles. The same value gives the same
+ * bytes. `leaf` NULL: such nodes are SW_ERR_UNSUPPORTED, as is what protocol 2 has no form for.
+ * Under protocol 2 torch.load(weights_only=True) takes what ordinary state dicts hold.
+ */
+SW_MUST_USE sw_status swi_pickle_emit(swi_pickle_writer *w, const sw_value_graph *graph, sw_value v,
+                                      swi_pickle_leaf_fn leaf, void *ctx, sw_error *err);
+
 #endif

@@ -121,7 +121,7 @@ static sw_status make_global(swi_pm *m, const char *module, const char *name, sw
     return status;
 }
 
-static void move_global(const char **module, const char **name)
+void swi_pm_move_global(const char **module, const char **name)
 {
     for (size_t i = 0; i < sizeof MOVED / sizeof MOVED[0]; i++) {
         if (strcmp(*module, MOVED[i].old_module) != 0 ||
@@ -152,7 +152,7 @@ static sw_status named_global(swi_pm *m, const uint8_t *module, size_t module_si
     const char *module_text = room;
     const char *name_text = room + module_size + 1;
     if (m->protocol < 3)
-        move_global(&module_text, &name_text);
+        swi_pm_move_global(&module_text, &name_text);
     return make_global(m, module_text, name_text, out);
 }
 

@@ -111,6 +111,8 @@ static inline sw_status swi_pm_binint2(swi_pm *m)
 }
 
 /* Globals, calls and their state (pickle_calls.c). */
+/* What Python 3 makes of a name in a pickle of protocols 0 to 2: the modules that moved. */
+void swi_pm_move_global(const char **module, const char **name);
 sw_status swi_pm_global(swi_pm *m);
 sw_status swi_pm_stack_global(swi_pm *m);
 sw_status swi_pm_inst(swi_pm *m);

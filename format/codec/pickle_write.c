@@ -1,8 +1,9 @@
-#include "codec/pickle.h"
+#include "codec/pickle_machine.h"
 
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 sw_status swi_pickle_begin(swi_pickle_writer *w, swi_buf *out, int protocol, sw_error *err)
 {
@@ -89,6 +90,13 @@ sw_status swi_pickle_global(swi_pickle_writer *w, const char *module, const char
     }
     if (strchr(module, '\n') != NULL || strchr(name, '\n') != NULL)
         return swi_fail(err, SW_ERR_ARG, "pickle: a global's name with a line break");
+    const char *read_module = old_module(module), *read_name = name;
+    swi_pm_move_global(&read_module, &read_name);
+    if (strcmp(read_module, module) != 0 || strcmp(read_name, name) != 0) {
+        swi_quoted quoted_module, quoted_name;
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "pickle: protocol 2 has no name for %s.%s",
+                        swi_quote_str(&quoted_module, module), swi_quote_str(&quoted_name, name));
+    }
     return swi_buf_printf(w->out, err, "c%s\n%s\n", old_module(module), name);
 }
 

@@ -64,6 +64,19 @@ void swi_graph_drop(sw_value_graph *g, sw_value v);
 uint64_t swi_graph_memory(const sw_value_graph *g);
 
 /*
+ * A copy of `v` and of all that it refers to, in another graph (or in the same one). What was
+ * shared is shared, cycles are cycles. `map` (NULL: none) is asked once about every container,
+ * OBJECT, PERSISTENT, RECORD and TENSOR before it is copied: when it sets *replaced, *out is a node
+ * of `to` that takes its place, and what lies below is not looked at. What was copied when it fails
+ * stays in `to`, unreachable.
+ */
+typedef sw_status (*swi_graph_map_fn)(void *ctx, const sw_value_graph *from, sw_value v,
+                                      sw_value_graph *to, bool *replaced, sw_value *out,
+                                      sw_error *err);
+SW_MUST_USE sw_status swi_graph_copy(sw_value_graph *to, const sw_value_graph *from, sw_value v,
+                                     swi_graph_map_fn map, void *ctx, sw_value *out, sw_error *err);
+
+/*
  * Numbered references to nodes (a pickle's memo), for the time of reading: put sets one (again),
  * replace makes the reference to `old`, if there is one, refer to another node; forget ends it.
  */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "codec/pickle.h"
+#include "format/codec/pickle_roundtrip.h"
 #include "format/codec/pickle_text.h"
 
 typedef struct run {
@@ -64,6 +65,7 @@ static void check_shows(const char *pickle, const char *expected)
     assert_ok(sw_value_text(r.graph, r.root, 4096, &text, &err), &err);
     assert_string_equal(text, expected);
     assert_int_equal(r.unsafe.total, 0);
+    check_roundtrip(r.graph, r.root);
     free(text);
     run_free(&r);
 }
