@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "execute_parts.h"
+#include "owners.h"
 
 #define BOUNCE_MAX ((uint64_t)512 << 10)
 /* A thread that would get less is not started. */
@@ -140,6 +141,7 @@ static void add_tally(sw_tally *sum, const sw_tally *t)
 
 typedef struct leftover {
     swi_fetch *fetch;
+    swi_owners *owners; /* made when first needed */
     bool resumed;
 } leftover;
 
@@ -149,11 +151,18 @@ typedef struct leftover {
  */
 static sw_status see_to(void *ctx, uint32_t blob, bool partial, uint64_t seen_bytes, sw_error *err)
 {
-    const leftover *l = ctx;
-    if (!partial || l->resumed)
-        return swi_fetch_check(l->fetch, blob, "", err);
-    l->fetch->tally->unchecked_bytes += seen_bytes;
-    return SW_OK;
+    leftover *l = ctx;
+    if (partial && !l->resumed) {
+        l->fetch->tally->unchecked_bytes += seen_bytes;
+        return SW_OK;
+    }
+    sw_status status = SW_OK;
+    if (l->owners == NULL)
+        status = swi_owners_make(l->fetch->source->catalog, &l->owners, err);
+    if (status != SW_OK)
+        return status;
+    const swi_blob_label label = swi_owner_label(l->owners, blob);
+    return swi_fetch_check(l->fetch, blob, &label, err);
 }
 
 static bool any_skipped(const swi_run *run)
@@ -240,6 +249,7 @@ sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally 
         };
         sw_error error = {0};
         status = swi_crc_track_left(p.track, see_to, &left, &error);
+        swi_owners_free(left.owners);
         if (status != SW_OK) {
             swi_pool_fail(&p.pool, UINT64_MAX, &error); /* nothing more is finished */
             if (err != NULL)

@@ -228,7 +228,12 @@ static sw_status run_move(job *j, const swi_move *move, uint8_t *window, sw_erro
                  extent->start_bytes == 0 && j->blob->bytes == extent->stored_bytes;
     if (extent->strided && extent->has_crc && f->track != NULL &&
         swi_crc_track_claim(f->track, j->blob_id)) {
-        sw_status status = swi_fetch_check(f, j->blob_id, j->name, err);
+        const swi_blob_label label = {
+            .file = swi_catalog_path(f->source->catalog, j->blob->file),
+            .name = j->name,
+            .dtype = j->dtype,
+        };
+        sw_status status = swi_fetch_check(f, j->blob_id, &label, err);
         if (status != SW_OK)
             return status;
     }
@@ -300,23 +305,23 @@ static sw_status pass_on(swi_fetch *f, const sw_report *found, const swi_blob_la
     return first.status;
 }
 
-sw_status swi_fetch_check(swi_fetch *fetch, uint32_t blob_id, const char *name, sw_error *err)
+sw_status swi_fetch_check(swi_fetch *fetch, uint32_t blob_id, const swi_blob_label *label,
+                          sw_error *err)
 {
     const sw_catalog *catalog = fetch->source->catalog;
     sw_report *found = NULL;
     swi_blob blob;
     swi_blob_check tally = {0};
     swi_catalog_blob(catalog, blob_id, &blob);
-    const swi_blob_label label = {.file = swi_catalog_path(catalog, blob.file), .name = name};
     sw_status status = sw_report_make(&found, err);
     if (status != SW_OK)
         return status;
-    status = blob.ops->check(&blob, fetch->source->reader, &label, fetch->bounce,
+    status = blob.ops->check(&blob, fetch->source->reader, label, fetch->bounce,
                              fetch->bounce_bytes, found, &tally, err);
+    if (status == SW_OK)
+        status = pass_on(fetch, found, label, err);
     if (status != SW_OK)
         (void)swi_prefix_file(catalog, blob.file, err);
-    else
-        status = pass_on(fetch, found, &label, err);
     fetch->tally->checked_bytes += tally.checked_bytes;
     fetch->tally->unchecked_bytes += tally.unchecked_bytes;
     sw_report_free(found);

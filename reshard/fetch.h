@@ -24,9 +24,9 @@ SW_MUST_USE sw_status swi_fetch_move(swi_fetch *fetch, uint32_t tensor, const sw
                                      uint8_t *window, sw_error *err);
 /*
  * Reads a blob once more, as a whole, to compare what it carries (see swi_blob_ops.check). A
- * difference is SW_ERR_CORRUPT besides the finding. `name` is the tensor's.
+ * difference is SW_ERR_CORRUPT besides the finding.
  */
-SW_MUST_USE sw_status swi_fetch_check(swi_fetch *fetch, uint32_t blob_id, const char *name,
-                                      sw_error *err);
+SW_MUST_USE sw_status swi_fetch_check(swi_fetch *fetch, uint32_t blob_id,
+                                      const swi_blob_label *label, sw_error *err);
 
 #endif

@@ -4,20 +4,18 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "owners.h"
 #include "pool.h"
 
 #define BUFFER_MAX ((uint64_t)1 << 20)
 #define BUFFER_MIN ((uint64_t)64 << 10)
-/* owner[]: a tensor; a value with this bit; or none */
-#define OWNER_VALUE (UINT32_C(1) << 31)
-#define OWNER_NONE UINT32_MAX
 
 typedef struct scan {
     const swi_source *source;
     sw_report *report;
     swi_pool *pool;
     uint32_t *order; /* blobs by file and offset */
-    uint32_t *owner; /* of each blob */
+    swi_owners *owners;
     uint32_t count;
     uint32_t next;
 } scan;
@@ -29,7 +27,7 @@ typedef struct worker {
     sw_tally tally;
 } worker;
 
-/* ---- the order and the names --------------------------------------------------------------------
+/* ---- the order --------------------------------------------------------------------
  */
 
 typedef struct key {
@@ -100,53 +98,6 @@ static sw_status make_order(scan *s, uint64_t *bytes, sw_error *err)
     return SW_OK;
 }
 
-static sw_status name_blobs(scan *s, sw_error *err)
-{
-    const sw_catalog *catalog = s->source->catalog;
-    uint32_t count = swi_catalog_blob_count(catalog);
-    void *p;
-    sw_status status = swi_alloc_array(count, sizeof(uint32_t), &p, err);
-    if (status != SW_OK)
-        return status;
-    s->owner = p;
-    for (uint32_t i = 0; i < count; i++)
-        s->owner[i] = OWNER_NONE;
-    for (size_t t = 0; t < sw_catalog_tensor_count(catalog); t++) {
-        sw_tensor_info info;
-        (void)sw_catalog_tensor(catalog, t, &info);
-        for (uint64_t i = 0; i < info.piece_count; i++) {
-            swi_piece piece;
-            swi_tensor_piece(catalog, (uint32_t)t, i, &piece);
-            if (piece.blob < count && s->owner[piece.blob] == OWNER_NONE)
-                s->owner[piece.blob] = (uint32_t)t;
-        }
-    }
-    for (size_t v = 0; v < sw_catalog_value_count(catalog); v++) {
-        uint32_t blob = swi_value_blob(catalog, v);
-        if (blob < count && s->owner[blob] == OWNER_NONE)
-            s->owner[blob] = (uint32_t)v | OWNER_VALUE;
-    }
-    return SW_OK;
-}
-
-static swi_blob_label label_of(const scan *s, uint32_t blob, uint32_t file)
-{
-    const sw_catalog *catalog = s->source->catalog;
-    uint32_t owner = s->owner[blob];
-    sw_tensor_info tensor;
-    sw_value_info value;
-    swi_blob_label label = {.file = swi_catalog_path(catalog, file), .name = ""};
-    if (owner == OWNER_NONE)
-        return label;
-    if ((owner & OWNER_VALUE) == 0 && sw_catalog_tensor(catalog, owner, &tensor)) {
-        label.name = tensor.name;
-        label.dtype = tensor.dtype;
-    } else if (sw_catalog_value_at(catalog, owner & ~OWNER_VALUE, &value)) {
-        label.name = value.name;
-    }
-    return label;
-}
-
 /* ---- the work
  * ------------------------------------------------------------------------------------- */
 
@@ -166,7 +117,7 @@ static sw_status check_one(void *ctx, void *arg, sw_error *err)
     worker *w = arg;
     swi_blob blob;
     swi_catalog_blob(s->source->catalog, w->blob, &blob);
-    const swi_blob_label label = label_of(s, w->blob, blob.file);
+    const swi_blob_label label = swi_owner_label(s->owners, w->blob);
     swi_blob_check check = {0};
     sw_status status = blob.ops->check(&blob, s->source->reader, &label, w->buffer, w->buffer_bytes,
                                        s->report, &check, err);
@@ -219,11 +170,11 @@ sw_status swi_scan(const swi_source *source, const sw_work_options *work, sw_rep
     if (status == SW_OK)
         status = make_order(&s, &bytes, err);
     if (status == SW_OK)
-        status = name_blobs(&s, err);
+        status = swi_owners_make(source->catalog, &s.owners, err);
     if (status == SW_OK)
         status = run(&s, work, bytes, tally, err);
     free(s.order);
-    free(s.owner);
+    swi_owners_free(s.owners);
     swi_pool_end(&pool);
     return status;
 }

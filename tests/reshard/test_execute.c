@@ -522,6 +522,45 @@ static void test_resumed(void **state)
     }
 }
 
+/* A record that the earlier run had read in part, or will not be read whole, is still checked. */
+static void test_resumed_with_a_flipped_bit(void **state)
+{
+    uint32_t found = 0, untouched = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 150; seed++) {
+        world w = {.crc = true};
+        world_sink sink;
+        sw_report *report = NULL;
+        sw_tally tally = {0};
+        sw_error err = {0};
+        world_make(&w, seed + 10500);
+        swi_layout *layout = world_layout(&w);
+        world_sink_make(&sink, layout);
+        sink.sink.skip = skip_done;
+        sink.done[0] = true;
+        const swi_execute_in in = {
+            .source = &w.source, .layout = layout, .sink = &sink.sink, .budget = small_budget(&w)};
+        if (swi_catalog_blob_count(w.catalog) > 0) {
+            (void)damage(&w);
+            assert_ok(sw_report_make(&report, &err), &err);
+            sw_status status = swi_execute_job(&in, report, &tally, &err);
+            if (status != SW_OK) {
+                assert_error(&err, SW_ERR_CORRUPT, "expected ");
+                assert_int_equal(sw_report_count(report), 1);
+                assert_memory_equal(sw_report_at(report, 0)->tensor, "t", 1);
+            }
+            found += status != SW_OK;
+            untouched += status == SW_OK && tally.unchecked_bytes == 0;
+            sw_report_free(report);
+        }
+        swi_store_close(sink.store);
+        swi_layout_free(layout);
+        world_free(&w);
+    }
+    assert_true(found > 60);
+    assert_true(untouched > 0); /* those that only file 0 takes of */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_a_failed_destination),
         cmocka_unit_test(test_stopped_by_progress),
         cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_resumed_with_a_flipped_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
