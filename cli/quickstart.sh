@@ -18,7 +18,7 @@ bash cli/packaging/install.sh gcc libc6-dev cmake ninja-build pkg-config libzstd
 printf '\n== build\n'
 mkdir -p build
 build() {
-    cmake -S . -B build -G Ninja && cmake --build build --target shardwright -j "$(nproc)"
+    cmake -S . -B build -G Ninja && cmake --build build --target shardwright shardwright_shared -j "$(nproc)"
 }
 build >build/quickstart.log 2>&1 || { tail -40 build/quickstart.log; exit 2; }
 echo "build/shardwright is ready"
