@@ -1,11 +1,13 @@
 """Checkpoints by parallelism: FSDP2, HSDP, FSDP2 + TP, strided, FSDP1, DDP, torch.compile."""
 
+import random
+
 import torch
-import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
                                                parallelize_module)
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -115,6 +117,32 @@ def _save_strided(rank, world, folder, kind, dims):
 
 def strided(folder, kind, dims):
     run_ranks(dims[0] * dims[1], _save_strided, folder, kind, dims)
+
+
+def _save_random(rank, world, folder, kind, dims):
+    """Random shapes over random placements, boxes by torch's own rule; element i holds i."""
+    mesh = init_device_mesh("cpu", dims, mesh_dim_names=("a", "b"))
+    gen = random.Random(77)
+    tensors, model = {}, {}
+    for number in range(120):
+        shape = [gen.choice((1, 2, 3, 4, 5, 7, 8, 12)) for _ in range(gen.randrange(1, 5))]
+        dtype = gen.choice((torch.float32, torch.float64, torch.int64, torch.int16))
+        placements = [gen.choice([Replicate()] + [Shard(d) for d in range(len(shape))] * 2)
+                      for _ in dims]
+        full = torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype)
+        sizes, starts = compute_local_shape_and_global_offset(shape, mesh, placements)
+        where = tuple(slice(lo, lo + n) for lo, n in zip(starts, sizes))
+        model[f"t{number}"] = DTensor.from_local(full[where].clone(), mesh, placements,
+                                                 run_check=False, shape=full.shape,
+                                                 stride=full.stride())
+        tensors[f"model.t{number}"] = full
+    dcp.save({"model": model}, checkpoint_id=f"{folder}/ckpt")
+    if rank == 0:
+        truth.write_truth(folder, kind, tensors, tiny.model_names(tensors))
+
+
+def random_boxes(folder, kind, dims):
+    run_ranks(dims[0] * dims[1], _save_random, folder, kind, dims)
 
 
 def _save_fsdp1(rank, world, folder, kind, config):

@@ -38,6 +38,8 @@ KINDS = {
     "fsdp_tp_3x2": lambda d, k: par.fsdp_tp(d, k, (3, 2)),
     "strided_2x2": lambda d, k: par.strided(d, k, (2, 2)),
     "strided_3x2": lambda d, k: par.strided(d, k, (3, 2)),
+    "random_3x2": lambda d, k: par.random_boxes(d, k, (3, 2)),
+    "random_2x4": lambda d, k: par.random_boxes(d, k, (2, 4)),
     "fsdp2_bf16": lambda d, k: par.fsdp2(d, k, 4, dtype=torch.bfloat16),
     "objects": lambda d, k: val.objects(d, k, 2),
     "async_save": lambda d, k: sto.async_save(d, k, 2),

@@ -1,6 +1,7 @@
 """Runs a function on N forked gloo ranks; torch was imported once, by the parent."""
 
 import ctypes
+import logging
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 PR_SET_PDEATHSIG = 1
+logging.getLogger("torch.distributed").setLevel(logging.ERROR)
 
 
 class RanksFailed(RuntimeError):
@@ -65,7 +67,7 @@ def _wait_all(pids, deadline):
     return good
 
 
-def run_ranks(world, fn, *args, timeout_s=120):
+def run_ranks(world, fn, *args, timeout_s=400):
     """Runs fn(rank, world, *args) on `world` ranks. Raises with all ranks' tracebacks."""
     scratch = tempfile.mkdtemp(prefix="ranks.")
     sys.stdout.flush()
