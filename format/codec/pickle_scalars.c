@@ -104,7 +104,7 @@ static sw_status push_decimal(swi_pm *m, const uint8_t *text, size_t size)
     uint8_t bytes[LIMBS_MAX * 4 + 1] = {0};
     unsigned borrow = 1; /* -x = ~x + 1 */
     for (size_t k = 0; k < used * 4 + 1; k++) {
-        uint8_t byte = k < used * 4 ? (uint8_t)(limbs[k / 4] >> k % 4 * 8) : 0;
+        uint8_t byte = (uint8_t)(k < used * 4 ? limbs[k / 4] >> k % 4 * 8 : 0);
         unsigned flipped = (uint8_t)~byte + borrow;
         borrow = flipped >> 8;
         bytes[k] = negative ? (uint8_t)flipped : byte;
