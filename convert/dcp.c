@@ -52,7 +52,7 @@ static bool has_index(const swi_listing *listing)
 }
 
 /* An index alone is a part: what it names lies elsewhere, or is lost. */
-static swi_claim claim(const swi_listing *listing)
+static swi_claim claim_of(const swi_listing *listing)
 {
     if (has_index(listing))
         return swi_listing_count(listing) > 1 ? SWI_CLAIM_WHOLE : SWI_CLAIM_PART;
@@ -62,6 +62,15 @@ static swi_claim claim(const swi_listing *listing)
             return SWI_CLAIM_PART;
     }
     return SWI_CLAIM_NONE;
+}
+
+static sw_status claim(const swi_store *store, const swi_listing *listing, swi_claim *out,
+                       sw_error *err)
+{
+    (void)store;
+    (void)err;
+    *out = claim_of(listing);
+    return SW_OK;
 }
 
 /* DCP-1: the index is the commit record; without it there is no checkpoint. */

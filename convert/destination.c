@@ -65,13 +65,20 @@ static sw_status keep_apart(const char *root, const char *path, sw_error *err)
     return st;
 }
 
-static bool is_checkpoint(const swi_listing *listing)
+/* A loose file among others does not make a folder a checkpoint. */
+static sw_status is_checkpoint(const swi_store *store, const swi_listing *listing, bool *out,
+                               sw_error *err)
 {
-    for (size_t i = 0; i < swi_framework_count(); i++) {
-        if (swi_framework_at(i)->claim(listing) != SWI_CLAIM_NONE)
-            return true;
+    sw_status st = SW_OK;
+    *out = false;
+    for (size_t i = 0; st == SW_OK && !*out && i < swi_framework_count(); i++) {
+        const swi_framework *f = swi_framework_at(i);
+        swi_claim claim = SWI_CLAIM_NONE;
+        if (f->claim != NULL)
+            st = f->claim(store, listing, &claim, err);
+        *out = claim > SWI_CLAIM_LOOSE;
     }
-    return false;
+    return st;
 }
 
 /*
@@ -84,6 +91,7 @@ static sw_status keep_foreign(const char *path, sw_error *err)
     swi_listing *listing = NULL;
     swi_quoted q, r;
     struct stat found;
+    bool known = true;
     if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode))
         return SW_OK;
     sw_limits limits = sw_limits_resolve(NULL);
@@ -98,7 +106,9 @@ static sw_status keep_foreign(const char *path, sw_error *err)
                           "not replaced; remove it yourself, or choose another destination",
                           swi_quote_str(&q, path), swi_quote_str(&r, e->name));
     }
-    if (st == SW_OK && swi_listing_count(listing) > 0 && !is_checkpoint(listing))
+    if (st == SW_OK && swi_listing_count(listing) > 0)
+        st = is_checkpoint(store, listing, &known, err);
+    if (st == SW_OK && !known)
         st = swi_fail(err, SW_ERR_EXISTS,
                       "%s: holds files and no checkpoint, so it is no earlier output, and is not "
                       "replaced; remove it yourself, or choose another destination",

@@ -56,14 +56,19 @@ typedef struct claims {
     const swi_framework *first, *second;
 } claims;
 
-static claims ask(const swi_listing *listing, const swi_framework *only)
+static sw_status ask(const swi_detected *at, const swi_framework *only, claims *out, sw_error *err)
 {
     claims c = {0};
     for (size_t i = 0; i < swi_framework_count(); i++) {
         const swi_framework *f = swi_framework_at(i);
         if (f->open == NULL || f->claim == NULL || (only != NULL && f != only))
             continue;
-        swi_claim claim = f->claim(listing);
+        swi_claim claim = SWI_CLAIM_NONE;
+        sw_status st = f->claim(at->store, at->listing, &claim, err);
+        if (st != SW_OK) {
+            swi_quoted q;
+            return swi_error_prefix(err, "%s", swi_quote_str(&q, at->root));
+        }
         if (claim == SWI_CLAIM_NONE || claim < c.best)
             continue;
         if (claim > c.best)
@@ -71,7 +76,8 @@ static claims ask(const swi_listing *listing, const swi_framework *only)
         else
             c.second = f;
     }
-    return c;
+    *out = c;
+    return SW_OK;
 }
 
 static sw_status two_claims(const char *root, const claims *c, sw_error *err)
@@ -120,24 +126,32 @@ static sw_status keep_child(children *c, swi_detected *d, const char *name, sw_e
     return SW_OK;
 }
 
-static sw_status try_child(children *c, const swi_detected *here, const char *name,
-                           const swi_framework *only, const sw_limits *limits, sw_error *err)
+/* What children are looked for: which framework, and how sure it must be. */
+typedef struct wanted {
+    const swi_framework *only; /* NULL: any */
+    swi_claim degree;
+    const sw_limits *limits;
+} wanted;
+
+static sw_status try_child(children *c, const swi_detected *here, const char *name, const wanted *w,
+                           sw_error *err)
 {
     char *path = NULL;
     swi_detected d = {0};
+    claims k = {0};
     sw_status st = join(here->root, name, &path, err);
     if (st != SW_OK)
         return st;
     sw_error ignored = {0};
-    st = open_folder(path, NULL, limits, &d, &ignored);
+    st = open_folder(path, NULL, w->limits, &d, &ignored);
     if (st == SW_ERR_NOMEM)
         return swi_fail_nomem(err);
     if (st != SW_OK)
         return SW_OK; /* a folder that cannot be looked into is no candidate */
-    claims k = ask(d.listing, only);
-    if (k.best == SWI_CLAIM_WHOLE && k.second != NULL)
+    st = ask(&d, w->only, &k, err);
+    if (st == SW_OK && k.best == w->degree && k.second != NULL)
         st = two_claims(d.root, &k, err);
-    else if (k.best == SWI_CLAIM_WHOLE) {
+    else if (st == SW_OK && k.best == w->degree) {
         d.framework = k.first;
         st = keep_child(c, &d, name, err);
     }
@@ -145,8 +159,8 @@ static sw_status try_child(children *c, const swi_detected *here, const char *na
     return st;
 }
 
-static sw_status find_children(const swi_detected *here, const swi_framework *only,
-                               const sw_limits *limits, children *c, sw_error *err)
+static sw_status find_children(const swi_detected *here, const wanted *w, children *c,
+                               sw_error *err)
 {
     size_t tried = 0;
     for (size_t i = 0; i < swi_listing_count(here->listing) && tried < 4096; i++) {
@@ -154,7 +168,7 @@ static sw_status find_children(const swi_detected *here, const swi_framework *on
         if (e->kind != SWI_ENTRY_DIR || e->is_link)
             continue;
         tried++;
-        sw_status st = try_child(c, here, e->name, only, limits, err);
+        sw_status st = try_child(c, here, e->name, w, err);
         if (st != SW_OK)
             return st;
     }
@@ -175,7 +189,8 @@ static sw_status nothing_found(const char *path, sw_error *err)
     swi_quoted q;
     return swi_fail(err, SW_ERR_FORMAT,
                     "%s: no checkpoint of a known kind here, nor one level below; known are a DCP "
-                    "folder (.metadata and *.distcp) and Hugging Face safetensors",
+                    "folder (.metadata and *.distcp), Hugging Face safetensors and files of "
+                    "torch.save",
                     swi_quote_str(&q, path));
 }
 
@@ -185,14 +200,18 @@ static sw_status choose(const char *path, swi_detected *here, const swi_framewor
                         sw_error *err)
 {
     children c = {0};
-    claims k = ask(here->listing, only);
-    sw_status st = SW_OK;
-    if (k.best == SWI_CLAIM_WHOLE && k.second != NULL) {
+    claims k = {0};
+    wanted w = {.only = only, .degree = SWI_CLAIM_WHOLE, .limits = limits};
+    sw_status st = ask(here, only, &k, err);
+    if (st == SW_OK && k.best == SWI_CLAIM_WHOLE && k.second != NULL)
         st = two_claims(here->root, &k, err);
+    if (st != SW_OK)
         goto done;
-    }
     if (k.best != SWI_CLAIM_WHOLE) {
-        st = find_children(here, only, limits, &c, err);
+        st = find_children(here, &w, &c, err);
+        w.degree = SWI_CLAIM_LOOSE;
+        if (st == SW_OK && k.best == SWI_CLAIM_NONE && c.chosen.framework == NULL)
+            st = find_children(here, &w, &c, err);
         if (st != SW_OK)
             goto done;
         if (c.count > 1 || (c.count == 0 && c.back_count > 1)) {
@@ -261,18 +280,23 @@ static sw_status detect_file(const char *path, const swi_framework *only, const 
     sw_status st = open_folder_of(path, slash ? slash + 1 : path, limits, &d, err);
     if (st != SW_OK)
         return st;
-    claims k = ask(d.listing, only);
-    if (k.best == SWI_CLAIM_WHOLE && k.second == NULL) {
+    claims k = {0}, all = {0};
+    st = ask(&d, only, &k, err);
+    if (st == SW_OK && k.best == SWI_CLAIM_WHOLE && k.second == NULL) {
         d.framework = k.first;
         d.alone = true;
         *out = d;
         return SW_OK;
     }
     swi_detected_free(&d);
-    st = open_folder_of(path, NULL, limits, &d, err);
-    if (st != SW_OK)
+    if (st == SW_OK)
+        st = open_folder_of(path, NULL, limits, &d, err);
+    if (st == SW_OK)
+        st = ask(&d, only, &all, err);
+    if (st != SW_OK) {
+        swi_detected_free(&d);
         return st;
-    claims all = ask(d.listing, only);
+    }
     d.framework = k.best != SWI_CLAIM_NONE && k.second == NULL ? k.first : all.first;
     if (d.framework == NULL)
         st = nothing_found(path, err);

@@ -57,7 +57,8 @@ SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error
 
 typedef enum swi_claim {
     SWI_CLAIM_NONE = 0,
-    SWI_CLAIM_PART, /* remains of one: recognised, something essential is missing */
+    SWI_CLAIM_LOOSE, /* files that are one if nothing else is, here or one level below */
+    SWI_CLAIM_PART,  /* remains of one: recognised, something essential is missing */
     SWI_CLAIM_WHOLE
 } swi_claim;
 
@@ -83,7 +84,12 @@ typedef struct swi_target_in {
 
 typedef struct swi_framework {
     const char *name, *title;
-    swi_claim (*claim)(const swi_listing *listing);
+    /*
+     * By names, and by the first bytes of files where names do not tell. Fails on NOMEM, and on I/O
+     * where nothing can be told without the file.
+     */
+    sw_status (*claim)(const swi_store *store, const swi_listing *listing, swi_claim *out,
+                       sw_error *err);
     sw_status (*open)(swi_opening *o, sw_error *err);
     /* NULL: not a target. Whether it holds optimizer state, and values. */
     sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);

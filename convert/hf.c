@@ -13,46 +13,21 @@
 #include "base/names.h"
 #include "base/report.h"
 #include "base/text.h"
-#include "container/hf_index.h"
 #include "container/safetensors.h"
 #include "frameworks.h"
 #include "io/filecache.h"
-#include "ranges.h"
+#include "shards.h"
 
-#define INDEX_SUFFIX ".safetensors.index.json"
+#define SUFFIX ".safetensors"
+#define INDEX_SUFFIX SUFFIX ".index.json"
 
 static bool is_shard(const swi_listing_entry *e)
 {
-    return e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, ".safetensors");
-}
-
-/* "model-00002-of-00003.safetensors" -> 2 of 3; false: another name. */
-static bool numbered(const char *name, uint64_t *number, uint64_t *of, size_t *stem)
-{
-    const char *end = name + strlen(name) - strlen(".safetensors");
-    const char *p = end;
-    uint64_t n[2] = {0, 0};
-    for (int k = 1; k >= 0; k--) {
-        const char *stop = p;
-        while (p > name && p[-1] >= '0' && p[-1] <= '9' && stop - p < 9)
-            p--;
-        if (p == stop)
-            return false;
-        for (const char *q = p; q < stop; q++)
-            n[k] = n[k] * 10 + (uint64_t)(*q - '0');
-        size_t cut = k == 1 ? 4 : 1;
-        if ((size_t)(p - name) < cut || memcmp(p - cut, k == 1 ? "-of-" : "-", cut) != 0)
-            return false;
-        p -= cut;
-    }
-    *number = n[0];
-    *of = n[1];
-    *stem = (size_t)(p - name);
-    return true;
+    return e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, SUFFIX);
 }
 
 /* A lone index, or one numbered file of several, is a part of a checkpoint and none by itself. */
-static swi_claim claim(const swi_listing *listing)
+static swi_claim claim_of(const swi_listing *listing)
 {
     for (size_t i = 0; i < swi_listing_count(listing); i++) {
         const swi_listing_entry *e = swi_listing_at(listing, i);
@@ -62,11 +37,20 @@ static swi_claim claim(const swi_listing *listing)
         if (!index && !is_shard(e))
             continue;
         if (swi_listing_count(listing) == 1 &&
-            (index || (numbered(e->name, &number, &of, &stem) && of > 1)))
+            (index || (swi_shard_numbered(e->name, SUFFIX, &number, &of, &stem) && of > 1)))
             return SWI_CLAIM_PART;
         return SWI_CLAIM_WHOLE;
     }
     return SWI_CLAIM_NONE;
+}
+
+static sw_status claim(const swi_store *store, const swi_listing *listing, swi_claim *out,
+                       sw_error *err)
+{
+    (void)store;
+    (void)err;
+    *out = claim_of(listing);
+    return SW_OK;
 }
 
 /* ---- the files that make the checkpoint ---------------------------------------------------- */
@@ -87,10 +71,9 @@ typedef struct known {
 
 typedef struct reading {
     swi_opening *o;
-    swi_hf_index *index; /* NULL: none */
-    const char *index_name;
+    swi_shards found;
     shard *shards;
-    size_t count, capacity;
+    size_t count;
     swi_names *tensors; /* index of `known` by name */
     known *known;
     size_t known_capacity;
@@ -98,16 +81,6 @@ typedef struct reading {
     size_t shape_capacity;
     bool parts; /* some file holds parts of tensors */
 } reading;
-
-static sw_status add_shard(reading *r, const char *name, uint64_t bytes, bool missing,
-                           sw_error *err)
-{
-    sw_status st =
-        swi_grow_array((void **)&r->shards, &r->capacity, r->count + 1, sizeof *r->shards, err);
-    if (st == SW_OK)
-        r->shards[r->count++] = (shard){.name = name, .bytes = bytes, .missing = missing};
-    return st;
-}
 
 static sw_status finding(reading *r, sw_severity severity, sw_status status, const char *code,
                          const char *file, const char *tensor, const char *text, sw_error *err)
@@ -117,151 +90,23 @@ static sw_status finding(reading *r, sw_severity severity, sw_status status, con
     return swi_report_add(r->o->report, &in, err, "%s", text);
 }
 
-static sw_status read_index(reading *r, const char *name, sw_error *err)
-{
-    uint8_t *data = NULL;
-    size_t size = 0;
-    sw_status st =
-        swi_store_read_all(r->o->store, name, r->o->limits.metadata_bytes, &data, &size, err);
-    if (st == SW_OK)
-        st = swi_hf_index_parse(data, size, &r->o->limits, &r->index, err);
-    free(data);
-    r->index_name = name;
-    return st == SW_OK ? SW_OK : swi_error_prefix(err, "%s", name);
-}
-
-/* IDX: the index governs; files beside it that it does not name are not read, and said. */
-static sw_status shards_of_index(reading *r, sw_error *err)
-{
-    sw_status st = SW_OK;
-    for (uint32_t i = 0; st == SW_OK && i < swi_hf_index_file_count(r->index); i++) {
-        const char *name = swi_hf_index_file(r->index, i);
-        const swi_listing_entry *e = swi_listing_find(r->o->listing, name);
-        bool missing = e == NULL || e->kind != SWI_ENTRY_FILE;
-        st = add_shard(r, name, missing ? 0 : e->bytes, missing, err);
-        if (st == SW_OK && missing)
-            st = finding(r, SW_DEFECT, SW_ERR_INCOMPLETE, "missing-file", name, NULL,
-                         "the index names this file and it is not there", err);
-    }
-    for (size_t i = 0; st == SW_OK && i < swi_listing_count(r->o->listing); i++) {
-        const swi_listing_entry *e = swi_listing_at(r->o->listing, i);
-        bool named = false;
-        for (uint32_t k = 0; is_shard(e) && !named && k < swi_hf_index_file_count(r->index); k++)
-            named = strcmp(swi_hf_index_file(r->index, k), e->name) == 0;
-        if (is_shard(e) && !named)
-            st = finding(r, SW_WARNING, SW_OK, "stray-file", e->name, NULL,
-                         "the index does not name this file; it is not read", err);
-    }
-    return st;
-}
-
-/* Whether file i is of the row of numbered files that begins with `first`. */
-static bool same_row(const reading *r, size_t first, size_t i, uint64_t *number, uint64_t *of)
-{
-    uint64_t ignored[2];
-    size_t stem, other;
-    return i < r->count && numbered(r->shards[first].name, &ignored[0], &ignored[1], &stem) &&
-           numbered(r->shards[i].name, number, of, &other) && stem == other &&
-           memcmp(r->shards[first].name, r->shards[i].name, stem) == 0;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* The numbers of 1 .. of that are not among these (sorted here). */
-static void find_gaps(uint64_t *numbers, size_t count, uint64_t of, swi_ranges *gaps)
-{
-    uint64_t next = 1;
-    qsort(numbers, count, sizeof *numbers, by_number);
-    for (size_t i = 0; i <= count; i++) {
-        uint64_t here = i < count ? numbers[i] : of + 1;
-        for (; next < here && next <= of; next++)
-            swi_ranges_add(gaps, next);
-        if (here >= next)
-            next = here + 1;
-    }
-}
-
-/* One row of `count` numbered files from shard `first` on. */
-static sw_status check_row(reading *r, size_t first, size_t count, uint64_t *numbers, sw_error *err)
-{
-    uint64_t of = 0, least = UINT64_MAX, most = 0;
-    swi_ranges gaps = {0};
-    for (size_t i = 0; i < count; i++) {
-        (void)same_row(r, first, first + i, &numbers[i], &of);
-        least = of < least ? of : least;
-        most = of > most ? of : most;
-    }
-    swi_finding_in in = {.severity = SW_DEFECT, .file = r->shards[first].name};
-    if (least != most) {
-        in.status = SW_ERR_CONFLICT;
-        in.code = "mixed-files";
-        return swi_report_add(r->o->report, &in, err,
-                              "files of %" PRIu64 " and files of %" PRIu64
-                              " are here: two saves in one folder",
-                              least, most);
-    }
-    in.status = SW_ERR_INCOMPLETE;
-    in.code = "missing-file";
-    if (most > r->o->limits.files)
-        return swi_report_add(r->o->report, &in, err,
-                              "its name says that there are %" PRIu64 " files and %zu are here",
-                              most, count);
-    find_gaps(numbers, count, most, &gaps);
-    if (gaps.count == 0)
-        return SW_OK;
-    return swi_report_add(r->o->report, &in, err,
-                          "its name says that there are %" PRIu64 " files and %zu are here; "
-                          "missing are the numbers %s",
-                          most, count, swi_ranges_text(&gaps));
-}
-
-/* Without an index the numbers in the names must be complete. */
-static sw_status check_numbers(reading *r, sw_error *err)
-{
-    uint64_t *numbers = NULL, number, of;
-    sw_status st = swi_alloc_array(r->count, sizeof *numbers, (void **)&numbers, err);
-    for (size_t i = 0, count; st == SW_OK && i < r->count; i += count) {
-        count = 0;
-        while (same_row(r, i, i + count, &number, &of))
-            count++;
-        if (count > 0)
-            st = check_row(r, i, count, numbers, err);
-        else
-            count = 1;
-    }
-    free(numbers);
-    return st;
-}
-
-static sw_status shards_of_listing(reading *r, sw_error *err)
-{
-    sw_status st = SW_OK;
-    for (size_t i = 0; st == SW_OK && i < swi_listing_count(r->o->listing); i++) {
-        const swi_listing_entry *e = swi_listing_at(r->o->listing, i);
-        if (is_shard(e))
-            st = add_shard(r, e->name, e->bytes, false, err);
-    }
-    return st == SW_OK ? check_numbers(r, err) : st;
-}
-
 static sw_status find_shards(reading *r, sw_error *err)
 {
-    const char *found = NULL;
-    for (size_t i = 0; i < swi_listing_count(r->o->listing); i++) {
-        const swi_listing_entry *e = swi_listing_at(r->o->listing, i);
-        if (e->kind != SWI_ENTRY_FILE || !swi_has_suffix(e->name, INDEX_SUFFIX))
-            continue;
-        if (found == NULL || strcmp(e->name, "model" INDEX_SUFFIX) == 0)
-            found = e->name;
+    r->found = (swi_shards){.o = r->o,
+                            .suffix = SUFFIX,
+                            .index_suffix = INDEX_SUFFIX,
+                            .first_index = "model" INDEX_SUFFIX,
+                            .belongs = is_shard};
+    sw_status st = swi_shards_find(&r->found, err);
+    if (st == SW_OK)
+        st = swi_alloc_array(r->found.count, sizeof *r->shards, (void **)&r->shards, err);
+    if (st != SW_OK)
+        return st;
+    for (; r->count < r->found.count; r->count++) {
+        const swi_shard *s = &r->found.items[r->count];
+        r->shards[r->count] = (shard){.name = s->name, .bytes = s->bytes, .missing = s->missing};
     }
-    if (found == NULL)
-        return shards_of_listing(r, err);
-    sw_status st = read_index(r, found, err);
-    return st == SW_OK ? shards_of_index(r, err) : st;
+    return SW_OK;
 }
 
 /* ---- their headers ------------------------------------------------------------------------- */
@@ -469,12 +314,12 @@ static sw_status check_index(reading *r, sw_error *err)
 {
     sw_status st = SW_OK;
     uint64_t total, bytes = 0;
-    if (r->index == NULL)
+    if (r->found.index == NULL)
         return SW_OK;
-    for (size_t i = 0; st == SW_OK && i < swi_hf_index_count(r->index); i++) {
+    for (size_t i = 0; st == SW_OK && i < swi_hf_index_count(r->found.index); i++) {
         const char *name;
         uint32_t file;
-        if (!swi_hf_index_at(r->index, i, &name, &file) || r->shards[file].st == NULL)
+        if (!swi_hf_index_at(r->found.index, i, &name, &file) || r->shards[file].st == NULL)
             continue;
         if (swi_st_find(r->shards[file].st, name) < 0)
             st =
@@ -487,36 +332,18 @@ static sw_status check_index(reading *r, sw_error *err)
             swi_st_tensor t;
             swi_st_at(file, i, &t);
             bytes += t.bytes;
-            if (swi_hf_index_find(r->index, t.name) < 0)
+            if (swi_hf_index_find(r->found.index, t.name) < 0)
                 st = finding(r, SW_DEFECT, SW_ERR_CONFLICT, "unlisted-tensor", r->shards[k].name,
                              t.name, "the index does not name this tensor: loaders will miss it",
                              err);
         }
     }
-    if (st != SW_OK || !swi_hf_index_total_size(r->index, &total) || total == bytes)
+    if (st != SW_OK || !swi_hf_index_total_size(r->found.index, &total) || total == bytes)
         return st;
-    swi_finding_in in = {.severity = SW_WARNING, .code = "total-size", .file = r->index_name};
+    swi_finding_in in = {.severity = SW_WARNING, .code = "total-size", .file = r->found.index_name};
     return swi_report_add(r->o->report, &in, err,
                           "total_size says %" PRIu64 " bytes and the tensors have %" PRIu64, total,
                           bytes);
-}
-
-/* Numbered files of whole tensors are published with an index; torch's own shards are not. */
-static sw_status say_no_index(reading *r, sw_error *err)
-{
-    char name[256];
-    uint64_t number, of = 0;
-    size_t stem = 0;
-    if (r->index != NULL || r->count == 0 || r->parts ||
-        !numbered(r->shards[0].name, &number, &of, &stem) || of < 2 ||
-        stem > sizeof name - sizeof INDEX_SUFFIX)
-        return SW_OK;
-    memcpy(name, r->shards[0].name, stem);
-    memcpy(name + stem, INDEX_SUFFIX, sizeof INDEX_SUFFIX);
-    return finding(r, SW_WARNING, SW_ERR_INCOMPLETE, "no-index", name, NULL,
-                   "it is not there: loaders that follow the index find no weights; converting to "
-                   "hf makes one",
-                   err);
 }
 
 static sw_status open_hf(swi_opening *o, sw_error *err)
@@ -530,12 +357,12 @@ static sw_status open_hf(swi_opening *o, sw_error *err)
     if (st == SW_OK)
         st = check_index(&r, err);
     if (st == SW_OK)
-        st = say_no_index(&r, err);
+        st = r.parts ? SW_OK : swi_shards_say_no_index(&r.found, err);
     if (st == SW_OK)
         st = swi_opening_fact(o, "shards", err, "%zu", r.count);
     for (size_t i = 0; i < r.count; i++)
         swi_st_free(r.shards[i].st);
-    swi_hf_index_free(r.index);
+    swi_shards_free(&r.found);
     swi_names_free(r.tensors);
     free(r.shards);
     free(r.known);

@@ -242,21 +242,19 @@ sw_status swi_foreign_check(const swi_store *store, const char *path, const sw_l
                             swi_blob_check *tally, sw_error *err)
 {
     uint8_t head[SNIFF_BYTES];
-    swi_file *file = NULL;
-    sw_status st = swi_store_open_read(store, path, &file, err);
-    if (st != SW_OK)
-        return st;
-    uint64_t bytes = swi_file_bytes(file);
-    size_t n = bytes < sizeof head ? (size_t)bytes : sizeof head;
-    st = n > 0 ? swi_file_read(file, 0, head, n, err) : SW_OK;
-    swi_file_close(file);
+    swi_entry entry;
+    size_t n = 0;
+    sw_status st = swi_store_head(store, path, head, sizeof head, &n, err);
+    if (st == SW_OK)
+        st = swi_store_stat(store, path, &entry, err);
     if (st != SW_OK)
         return st;
     const char *looks = swi_sniff(head, n);
     if (looks == NULL)
         return SW_OK;
     if (strcmp(looks, "a zip archive") == 0)
-        return check_archive(store, path, bytes, limits, buffer, buffer_bytes, report, tally, err);
+        return check_archive(store, path, entry.bytes, limits, buffer, buffer_bytes, report, tally,
+                             err);
     if (strcmp(looks, "a pickle") == 0)
         return check_pickles(store, path, limits, report, err);
     return SW_OK;

@@ -301,6 +301,23 @@ void swi_file_close(swi_file *file)
         file->ops->close(file);
 }
 
+sw_status swi_store_head(const swi_store *store, const char *path, uint8_t *data, size_t room,
+                         size_t *size, sw_error *err)
+{
+    swi_file *file = NULL;
+    sw_status status = swi_store_open_read(store, path, &file, err);
+    if (status != SW_OK)
+        return status;
+    uint64_t whole = swi_file_bytes(file);
+    size_t n = whole < room ? (size_t)whole : room;
+    if (n > 0)
+        status = swi_file_read(file, 0, data, n, err);
+    swi_file_close(file);
+    if (status == SW_OK)
+        *size = n;
+    return status;
+}
+
 sw_status swi_store_read_all(const swi_store *store, const char *path, uint64_t max_bytes,
                              uint8_t **data, size_t *size, sw_error *err)
 {

@@ -95,6 +95,10 @@ SW_MUST_USE sw_status swi_store_read_all(const swi_store *store, const char *pat
                                          uint64_t max_bytes, uint8_t **data, size_t *size,
                                          sw_error *err);
 
+/* The first bytes of a file, at most `room`; how many in *size. */
+SW_MUST_USE sw_status swi_store_head(const swi_store *store, const char *path, uint8_t *data,
+                                     size_t room, size_t *size, sw_error *err);
+
 /* Bytes that the file system of the store has free for us; UINT64_MAX when it cannot say. */
 uint64_t swi_store_free_bytes(const swi_store *store);
 
