@@ -223,7 +223,7 @@ static sw_status prove(const job *j, sw_error *err)
     uint64_t window = swi_execute_window_bytes(&j->options->work, source, j->layout);
     sw_status st = swi_plan_make(source, j->layout, window, NULL, NULL, &plan, err);
     if (st == SW_OK)
-        st = swi_plan_check(plan, source, j->layout, err);
+        st = swi_plan_check(plan, source, j->layout, &j->options->work, err);
     swi_plan_free(plan);
     return st;
 }

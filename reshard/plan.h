@@ -80,10 +80,12 @@ SW_MUST_USE sw_status swi_plan_writes(const swi_plan *plan, const swi_window *wi
  * tensor; in each, the reads fill every element of the window exactly once from the place that the
  * source catalog gives for that very element, and the writes put each where the destination's
  * catalog says. What only files that are skipped take may be left out. SW_ERR_CONFLICT with tensor
- * and element when not (a defect of this program).
+ * and element when not (a defect of this program). Large plans are proven by work's threads, each
+ * taking some of the tensors.
  */
 SW_MUST_USE sw_status swi_plan_check(const swi_plan *plan, const sw_catalog *source,
-                                     const swi_layout *layout, sw_error *err);
+                                     const swi_layout *layout, const sw_work_options *work,
+                                     sw_error *err);
 
 /* The same for any source of windows and moves: what the check sees of a plan (and its tests). */
 typedef struct swi_plan_view {
@@ -94,6 +96,7 @@ typedef struct swi_plan_view {
     bool (*skips)(const void *ctx, uint32_t file);
 } swi_plan_view;
 SW_MUST_USE sw_status swi_plan_check_view(const swi_plan_view *view, const sw_catalog *source,
-                                          const swi_layout *layout, sw_error *err);
+                                          const swi_layout *layout, const sw_work_options *work,
+                                          sw_error *err);
 
 #endif

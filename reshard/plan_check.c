@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "pool.h"
 
 /* ---- the pieces of one tensor, by blob ---------------------------------------------------------
  */
@@ -253,6 +254,7 @@ static bool mark_move(marks *m, const swi_move *move, uint64_t element_bytes)
 
 typedef struct check {
     const swi_plan_view *view;
+    uint32_t part, parts; /* this one checks every parts-th tensor */
     const sw_catalog *target;
     side from, to;
     swi_moves moves;
@@ -428,14 +430,19 @@ static sw_status check_window(check *c, const swi_window *w, uint64_t *end, sw_e
     return status == SW_OK ? check_writes(c, w, err) : status;
 }
 
-static sw_status start_tensor(check *c, const sw_catalog *source, const swi_layout *layout,
-                              uint32_t tensor, bool *seen, sw_error *err)
+static sw_status start_tensor(const check *c, uint32_t tensor, bool *seen, sw_error *err)
 {
     if (tensor >= sw_catalog_tensor_count(c->target))
         return swi_fail(err, SW_ERR_CONFLICT, "plan check: no tensor %" PRIu32, tensor);
     if (seen[tensor])
         return fail_check(c, tensor, 0, "windows of other tensors come between", err);
     seen[tensor] = true;
+    return SW_OK;
+}
+
+static sw_status set_sides(check *c, const sw_catalog *source, const swi_layout *layout,
+                           uint32_t tensor, sw_error *err)
+{
     sw_status status = set_side(&c->from, source, swi_layout_source(layout, tensor), err);
     return status == SW_OK ? set_side(&c->to, c->target, tensor, err) : status;
 }
@@ -445,30 +452,34 @@ static sw_status walk(check *c, const sw_catalog *source, const swi_layout *layo
 {
     swi_plan_cursor cursor = {0};
     swi_window w;
-    uint32_t tensor = UINT32_MAX;
+    uint32_t tensor = UINT32_MAX, met = UINT32_MAX;
+    bool mine = false;
     uint64_t end = 0;
     sw_status status = SW_OK;
     while (status == SW_OK && c->view->next(c->view->ctx, &cursor, &w)) {
         if (w.tensor != tensor) {
-            if (tensor != UINT32_MAX)
+            if (mine)
                 status = check_taken(c, tensor, &c->to, err);
+            mine = ++met % c->parts == c->part;
             if (status == SW_OK)
-                status = start_tensor(c, source, layout, w.tensor, seen, err);
+                status = start_tensor(c, w.tensor, seen, err);
+            if (status == SW_OK && mine)
+                status = set_sides(c, source, layout, w.tensor, err);
             tensor = w.tensor;
             end = 0;
         }
-        if (status == SW_OK)
+        if (status == SW_OK && mine)
             status = check_window(c, &w, &end, err);
     }
-    if (status == SW_OK && tensor != UINT32_MAX)
+    if (status == SW_OK && mine)
         status = check_taken(c, tensor, &c->to, err);
-    return status == SW_OK ? check_unvisited(c, seen, err) : status;
+    return status == SW_OK && c->part == 0 ? check_unvisited(c, seen, err) : status;
 }
 
-sw_status swi_plan_check_view(const swi_plan_view *view, const sw_catalog *source,
-                              const swi_layout *layout, sw_error *err)
+static sw_status check_part(const swi_plan_view *view, const sw_catalog *source,
+                            const swi_layout *layout, uint32_t part, uint32_t parts, sw_error *err)
 {
-    check c = {.view = view, .target = swi_layout_catalog(layout)};
+    check c = {.view = view, .part = part, .parts = parts, .target = swi_layout_catalog(layout)};
     void *seen;
     sw_status status = swi_alloc_array(sw_catalog_tensor_count(c.target), sizeof(bool), &seen, err);
     if (status != SW_OK)
@@ -480,6 +491,68 @@ sw_status swi_plan_check_view(const swi_plan_view *view, const sw_catalog *sourc
     swi_moves_free(&c.moves);
     free(c.piece_of);
     free(c.marked.bits);
+    return status;
+}
+
+/* ---- in parts, each by a thread -------------------------------------------------------------- */
+
+/* Below this a second thread does not pay. */
+#define PIECES_PER_PART 8192U
+#define PARTS_MAX 16U
+
+typedef struct all_parts {
+    const swi_plan_view *view;
+    const sw_catalog *source;
+    const swi_layout *layout;
+    uint32_t next, parts;
+} all_parts;
+
+static bool take_part(void *ctx, void *worker)
+{
+    all_parts *all = ctx;
+    uint32_t *part = worker;
+    if (all->next >= all->parts)
+        return false;
+    *part = all->next++;
+    return true;
+}
+
+static sw_status do_part(void *ctx, void *worker, sw_error *err)
+{
+    const all_parts *all = ctx;
+    const uint32_t *part = worker;
+    return check_part(all->view, all->source, all->layout, *part, all->parts, err);
+}
+
+static uint32_t parts_for(const sw_catalog *source, const sw_work_options *work)
+{
+    uint64_t pay = 1 + sw_catalog_piece_count(source) / PIECES_PER_PART;
+    uint32_t threads = swi_work_threads(work);
+    if (threads > PARTS_MAX)
+        threads = PARTS_MAX;
+    return pay < threads ? (uint32_t)pay : threads;
+}
+
+sw_status swi_plan_check_view(const swi_plan_view *view, const sw_catalog *source,
+                              const swi_layout *layout, const sw_work_options *work, sw_error *err)
+{
+    static const swi_job job = {.take = take_part, .work = do_part};
+    all_parts all = {
+        .view = view, .source = source, .layout = layout, .parts = parts_for(source, work)};
+    uint32_t part_of[PARTS_MAX];
+    void *workers[PARTS_MAX];
+    swi_pool pool;
+    if (all.parts == 1)
+        return check_part(view, source, layout, 0, 1, err);
+    for (uint32_t i = 0; i < all.parts; i++)
+        workers[i] = &part_of[i];
+    swi_job with_ctx = job;
+    with_ctx.ctx = &all;
+    sw_status status = swi_pool_init(&pool, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_pool_run(&pool, &with_ctx, workers, all.parts, NULL, 0, err);
+    swi_pool_end(&pool);
     return status;
 }
 
@@ -506,7 +579,7 @@ static bool plan_skips(const void *ctx, uint32_t file)
 }
 
 sw_status swi_plan_check(const swi_plan *plan, const sw_catalog *source, const swi_layout *layout,
-                         sw_error *err)
+                         const sw_work_options *work, sw_error *err)
 {
     const swi_plan_view view = {
         .ctx = plan,
@@ -515,5 +588,5 @@ sw_status swi_plan_check(const swi_plan *plan, const sw_catalog *source, const s
         .writes = plan_writes,
         .skips = plan_skips,
     };
-    return swi_plan_check_view(&view, source, layout, err);
+    return swi_plan_check_view(&view, source, layout, work, err);
 }

@@ -369,7 +369,7 @@ static void move(input *in, const sw_catalog *catalog, const swi_layout *layout,
     swi_plan *plan = NULL;
     if (swi_plan_make(catalog, layout, window, NULL, NULL, &plan, NULL) != SW_OK)
         return;
-    PROMISE(swi_plan_check(plan, catalog, layout, NULL) == SW_OK);
+    PROMISE(swi_plan_check(plan, catalog, layout, NULL, NULL) == SW_OK);
     swi_plan_free(plan);
     target t = {.bytes = swi_catalog_file_bytes(swi_layout_catalog(layout), 0)};
     PROMISE(swi_store_open_memory(&t.store, NULL) == SW_OK);

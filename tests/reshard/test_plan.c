@@ -163,7 +163,7 @@ static void try_mutants(world *w, const swi_plan *plan, const swi_layout *layout
         };
         const swi_plan_view view = {
             .ctx = &m, .next = mutant_next, .reads = mutant_reads, .writes = mutant_writes};
-        sw_status status = swi_plan_check_view(&view, w->catalog, layout, &err);
+        sw_status status = swi_plan_check_view(&view, w->catalog, layout, NULL, &err);
         if (!m.done) {
             assert_ok(status, &err);
             continue;
@@ -187,7 +187,7 @@ static void test_plans_and_mutants(void **state)
         swi_layout *layout = world_layout(&w);
         uint64_t bytes = world_below(&w, 3) == 0 ? 1 << 20 : 1 + world_below(&w, 700);
         assert_ok(swi_plan_make(w.catalog, layout, bytes, NULL, NULL, &plan, &err), &err);
-        assert_ok(swi_plan_check(plan, w.catalog, layout, &err), &err);
+        assert_ok(swi_plan_check(plan, w.catalog, layout, NULL, &err), &err);
         try_mutants(&w, plan, layout, tried);
         swi_plan_free(plan);
         swi_layout_free(layout);
@@ -207,7 +207,7 @@ static void test_replicas_are_read_once(void **state)
         world_make(&w, seed + 6000);
         swi_layout *layout = world_layout(&w);
         assert_ok(swi_plan_make(w.catalog, layout, 100, NULL, NULL, &plan, &err), &err);
-        assert_ok(swi_plan_check(plan, w.catalog, layout, &err), &err);
+        assert_ok(swi_plan_check(plan, w.catalog, layout, NULL, &err), &err);
         swi_plan_free(plan);
         swi_layout_free(layout);
         world_free(&w);
@@ -256,9 +256,9 @@ static void test_finished_files(void **state)
         assert_ok(swi_plan_make(w.catalog, layout, 64, skip_first, NULL, &plan, &err), &err);
         assert_true(swi_plan_skips(plan, 0));
         assert_false(swi_plan_skips(plan, 1));
-        assert_ok(swi_plan_check(plan, w.catalog, layout, &err), &err);
+        assert_ok(swi_plan_check(plan, w.catalog, layout, NULL, &err), &err);
         const swi_plan_view view = {plan, view_next, view_reads, view_writes, skip_none};
-        refused += swi_plan_check_view(&view, w.catalog, layout, &err) == SW_ERR_CONFLICT;
+        refused += swi_plan_check_view(&view, w.catalog, layout, NULL, &err) == SW_ERR_CONFLICT;
         swi_plan_free(plan);
         swi_layout_free(layout);
         world_free(&w);
