@@ -342,7 +342,7 @@ static void test_what_is_no_safetensors_file(void **state)
         const char *text;
     } rows[] = {
         {"", 0, SW_ERR_CORRUPT, "empty"},
-        {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", 68,
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", 64,
          SW_ERR_INCOMPLETE, "LFS"},
         {"<!DOCTYPE html><html>gone</html>", 32, SW_ERR_FORMAT, "HTML"},
         {"PK\003\004abcdefgh", 12, SW_ERR_FORMAT, ""},
