@@ -90,7 +90,7 @@ endif()
 
 if(NOT SW_FUZZ)
     if(TARGET shardwright)
-        set(script_areas golden cli fault lint)
+        set(script_areas golden cli examples fault lint)
     else()
         set(script_areas lint)
     endif()

@@ -1,0 +1,47 @@
+#!/bin/bash
+# The programs of this folder are built as a user builds them, against the installed library, and do
+# what they say. (That the package is found in every way is lint/package.sh's.)
+set -euo pipefail
+
+prefix=$PWD/prefix
+cmake --install "$BUILD_DIR" --prefix "$prefix" >/dev/null
+library_folder=$(dirname "$(find "$prefix" -name libshardwright.so)")
+PKG_CONFIG_PATH=$library_folder/pkgconfig
+export PKG_CONFIG_PATH LD_LIBRARY_PATH=$library_folder
+read -ra flags <<<"$(pkg-config --define-variable=prefix="$prefix" --cflags --libs shardwright)"
+for source in "$SOURCE_DIR"/tests/examples/*.c; do
+    cc -std=c17 -Wall -Wextra -Wpedantic -Werror "$source" "${flags[@]}" \
+        -o "$(basename "$source" .c)"
+done
+
+same() {
+    [ "$1" = "$2" ] || {
+        printf '%s: want\n%s\ngot\n%s\n' "$3" "$2" "$1"
+        exit 1
+    }
+}
+
+"$prefix/bin/shardwright" demo sample >/dev/null
+same "$(./read_region sample | head -2)" \
+    'PyTorch distributed checkpoint (DCP), 32 tensors
+model.embedding.weight float32 [250, 48] in 4 pieces' "the list"
+# across the border of two ranks
+same "$(./read_region sample model.embedding.weight 3022 3026)" \
+    '3022
+3023
+3024
+3025' "the region"
+same "$(./export_weights sample weights)" '8 tensors, 63294 bytes, 8 read back' "the export"
+same "$(./read_region weights | head -2)" \
+    'Hugging Face safetensors, 8 tensors
+embedding.weight bfloat16 [250, 48] in 1 pieces' "the export's list"
+
+code=0
+./read_region sample model.embedding.weight 0 99999 2>said || code=$?
+same "$code: $(cat said)" '1: ARG: no such float32 elements' "a region outside"
+rm sample/__1_0.distcp
+code=0
+./export_weights sample damaged 2>said || code=$?
+same "$code: $(cut -c 1-46 said)" '1: sample is damaged: __1_0.distcp is missing: .met' "damage"
+[ ! -e damaged ]
+echo "examples built and run"
