@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/sniff.h"
 #include "base/text.h"
+#include "container/torch_legacy.h"
 
 #define VERSION_MIN 1
 #define VERSION_MAX 10
@@ -67,32 +68,57 @@ static sw_status describe_storage(const swi_torch_file *tf, const storage_id *id
         const swi_torch_class *class = torch ? swi_torch_find_class(id->class_name) : NULL;
         if (class == NULL)
             return swi_fail_at(err, SW_ERR_UNSUPPORTED, "TF-5", tf->pickle_offset_bytes,
-                               "data.pkl: storage class %s.%s", swi_quote_str(&q, id->module),
-                               swi_quote_str(&q2, id->class_name));
+                               "%s: storage class %s.%s", tf->pickle_name,
+                               swi_quote_str(&q, id->module), swi_quote_str(&q2, id->class_name));
         out->dtype = class->dtype;
         element = class->bytes;
     }
+    out->element_bytes = element;
     if (!key_plain(id->key, id->key_size, sizeof(out->key)))
         return swi_fail_at(err, SW_ERR_CORRUPT, "TF-5", tf->pickle_offset_bytes,
-                           "data.pkl: %s is no storage key", swi_quote(&q, id->key, id->key_size));
+                           "%s: %s is no storage key", tf->pickle_name,
+                           swi_quote(&q, id->key, id->key_size));
     memcpy(out->key, id->key, id->key_size);
     if (id->count < 0 || !swi_mul_u64((uint64_t)id->count, element, &out->bytes))
         return swi_fail_at(err, SW_ERR_CORRUPT, "TF-5", tf->pickle_offset_bytes,
-                           "data.pkl: storage %s has %" PRId64 " elements", out->key, id->count);
+                           "%s: storage %s has %" PRId64 " elements", tf->pickle_name, out->key,
+                           id->count);
     return SW_OK;
 }
 
-static sw_status on_persistent(void *ctx, sw_value_graph *g, sw_value id, sw_value *out,
-                               sw_error *err)
+/* ('module', class, source file, source): old files give the source beside a module's class. */
+static bool is_class_id(const sw_value_graph *g, sw_value id, sw_value *class)
+{
+    sw_value tag;
+    return sw_value_get_kind(g, id) == SW_VALUE_TUPLE && sw_value_size(g, id) == 4 &&
+           sw_value_item(g, id, 0, &tag) && swi_value_text_is(g, tag, "module") &&
+           sw_value_item(g, id, 1, class) && sw_value_get_kind(g, *class) == SW_VALUE_GLOBAL;
+}
+
+/* Whether the sixth part of an id makes it a view of a storage. */
+static bool is_view_id(const sw_value_graph *g, sw_value id)
+{
+    sw_value view;
+    return sw_value_item(g, id, 5, &view) && sw_value_get_kind(g, view) != SW_VALUE_NONE;
+}
+
+sw_status swi_torch_on_persistent(void *ctx, sw_value_graph *g, sw_value id, sw_value *out,
+                                  sw_error *err)
 {
     swi_torch_file *tf = ctx;
     storage_id parsed;
     swi_torch_storage s;
     uint32_t index;
     bool is_new;
+    if (is_class_id(g, id, out))
+        return SW_OK;
     if (!parse_storage_id(g, id, &parsed))
         return swi_fail_at(err, SW_ERR_UNSUPPORTED, "TF-5", tf->pickle_offset_bytes,
-                           "data.pkl: a persistent id that names no storage");
+                           "%s: a persistent id that names no storage", tf->pickle_name);
+    if (is_view_id(g, id))
+        return swi_fail_at(err, SW_ERR_UNSUPPORTED, "TF-5", tf->pickle_offset_bytes,
+                           "%s: a storage that is a view of another (torch before 0.4)",
+                           tf->pickle_name);
     sw_status st = describe_storage(tf, &parsed, &s, err);
     if (st == SW_OK)
         st = swi_names_add(tf->keys, s.key, parsed.key_size, &index, &is_new, err);
@@ -101,20 +127,23 @@ static sw_status on_persistent(void *ctx, sw_value_graph *g, sw_value id, sw_val
     if (is_new) {
         void *room = tf->storages;
         if (tf->storage_count >= STORAGES_MAX)
-            return swi_fail(err, SW_ERR_LIMIT, "data.pkl: more than %zu storages", STORAGES_MAX);
+            return swi_fail(err, SW_ERR_LIMIT, "%s: more than %zu storages", tf->pickle_name,
+                            STORAGES_MAX);
         st = swi_grow_array(&room, &tf->storage_capacity, tf->storage_count + 1, sizeof(s), err);
         tf->storages = room;
         if (st != SW_OK)
             return st;
         tf->storages[tf->storage_count++] = s;
     } else {
-        const swi_torch_storage *old = &tf->storages[index];
+        swi_torch_storage *old = &tf->storages[index];
+        if (old->dtype == SW_U8 && s.dtype == SW_U8 && old->bytes == s.bytes)
+            old->untyped = s.untyped = old->untyped || s.untyped; /* bytes either way */
         if (old->dtype != s.dtype || old->untyped != s.untyped || old->bytes != s.bytes)
             return swi_fail_at(err, SW_ERR_CORRUPT, "TF-5", tf->pickle_offset_bytes,
-                               "data.pkl: storage %s is described twice, as %" PRIu64
+                               "%s: storage %s is described twice, as %" PRIu64
                                " bytes of %s and %" PRIu64 " bytes of %s",
-                               s.key, old->bytes, sw_dtype_name(old->dtype), s.bytes,
-                               sw_dtype_name(s.dtype));
+                               tf->pickle_name, s.key, old->bytes, sw_dtype_name(old->dtype),
+                               s.bytes, sw_dtype_name(s.dtype));
     }
     return swi_graph_persistent(g, id, out, err);
 }
@@ -230,8 +259,9 @@ static sw_status read_pickle(swi_torch_file *tf, const swi_reader *reader, sw_er
     if (st != SW_OK)
         goto done;
     swi_cursor cursor = swi_cursor_make(content.data, content.size);
-    const swi_pickle_options options = {
-        .hook_ctx = tf, .persistent = on_persistent, .base_offset_bytes = tf->pickle_offset_bytes};
+    const swi_pickle_options options = {.hook_ctx = tf,
+                                        .persistent = swi_torch_on_persistent,
+                                        .base_offset_bytes = tf->pickle_offset_bytes};
     st = swi_pickle_read(&cursor, &options, tf->graph, &tf->top, &tf->unsafe, err);
     if (st != SW_OK) {
         (void)swi_error_prefix(err, "data.pkl");
@@ -239,7 +269,7 @@ static sw_status read_pickle(swi_torch_file *tf, const swi_reader *reader, sw_er
     }
     if (swi_cursor_left(&cursor) != 0)
         st = swi_fail_at(err, SW_ERR_CORRUPT, "TF-4", tf->pickle_offset_bytes + cursor.pos,
-                         "data.pkl: %zu bytes behind its end", swi_cursor_left(&cursor));
+                         "%s: %zu bytes behind its end", tf->pickle_name, swi_cursor_left(&cursor));
 done:
     swi_buf_free(&content);
     return st;
@@ -281,6 +311,7 @@ sw_status swi_torch_open_zip(const swi_reader *reader, uint32_t file, uint64_t o
     tf->file = file;
     tf->offset = offset;
     tf->bytes = bytes;
+    tf->pickle_name = "data.pkl";
     tf->zip = zip;
     st = find_root(tf, err);
     if (st == SW_OK)
@@ -327,20 +358,59 @@ sw_status swi_torch_is_zip(const swi_reader *reader, uint32_t file, uint64_t off
     return SW_OK;
 }
 
+/* The first pickle of the form before 1.6 is a magic number. */
+static bool looks_legacy(const uint8_t *head, size_t size)
+{
+    static const uint8_t magic[] = {0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
+                                    0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19};
+    static const char text[] = "L119547037146038801333356L"; /* protocols 0 and 1 */
+    if (size >= sizeof(text) && memcmp(head, text, sizeof(text) - 1) == 0)
+        return true;
+    /* behind the protocol, and in newer ones a frame's head */
+    return (size >= 2 + sizeof(magic) && memcmp(head + 2, magic, sizeof(magic)) == 0) ||
+           (size >= 11 + sizeof(magic) && memcmp(head + 11, magic, sizeof(magic)) == 0);
+}
+
+/* A tar file whose first member is one of those that torch wrote. */
+static bool looks_tar(const uint8_t *head, size_t size)
+{
+    static const char *const members[] = {"sys_info", "pickle", "tensors", "storages"};
+    if (size < 262 || memcmp(head + 257, "ustar", 5) != 0)
+        return false;
+    const char *name = (const char *)head + (memcmp(head, "./", 2) == 0 ? 2 : 0);
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+        if (strncmp(name, members[i], 98) == 0)
+            return true;
+    return false;
+}
+
+swi_torch_form swi_torch_looks(const uint8_t *head, size_t size)
+{
+    if (size >= 4 && memcmp(head, "PK\003\004", 4) == 0) {
+        size_t name = size >= 30 ? (size_t)head[26] | (size_t)head[27] << 8 : 0;
+        if (name > 0 && size > 30)
+            return memchr(head + 30, '/', name < size - 30 ? name : size - 30) != NULL
+                       ? SWI_TORCH_ZIP
+                       : SWI_TORCH_NONE;
+        return SWI_TORCH_NONE;
+    }
+    if (looks_legacy(head, size))
+        return SWI_TORCH_LEGACY;
+    return looks_tar(head, size) ? SWI_TORCH_TAR : SWI_TORCH_NONE;
+}
+
 /* Says what bytes are that are no zip archive. */
 static sw_status not_an_archive(const swi_reader *reader, uint32_t file, uint64_t offset,
                                 uint64_t bytes, sw_error *err)
 {
-    static const uint8_t legacy[] = {0x80, 0x02, 0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
-                                     0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19, 0x2E};
-    uint8_t head[512];
+    uint8_t head[SWI_TORCH_HEAD];
     size_t size = bytes < sizeof(head) ? (size_t)bytes : sizeof(head);
     sw_error second = {0};
     if (size > 0 && reader->read(reader, file, offset, head, size, &second) != SW_OK)
         return err->status;
     if (size >= 4 && memcmp(head, "PK\003\004", 4) == 0)
         return err->status; /* cut, as was said */
-    if (size >= sizeof(legacy) && memcmp(head, legacy, sizeof(legacy)) == 0)
+    if (looks_legacy(head, size))
         return swi_fail_at(err, SW_ERR_UNSUPPORTED, "TF-1", offset,
                            "a torch.save file in the form before 1.6 (not a zip archive)");
     if (size >= 262 && memcmp(head + 257, "ustar", 5) == 0)
@@ -351,8 +421,9 @@ static sw_status not_an_archive(const swi_reader *reader, uint32_t file, uint64_
                        what != NULL ? ": it is " : "", what != NULL ? what : "");
 }
 
-sw_status swi_torch_open(const swi_reader *reader, uint32_t file, uint64_t offset, uint64_t bytes,
-                         swi_torch_file **out, sw_error *err)
+static sw_status open_archive(const swi_reader *reader, uint32_t file, uint64_t offset,
+                              uint64_t bytes, swi_pickle_unsafe *keep, swi_torch_file **out,
+                              sw_error *err)
 {
     swi_zip *zip;
     sw_error own = {0};
@@ -363,7 +434,26 @@ sw_status swi_torch_open(const swi_reader *reader, uint32_t file, uint64_t offse
         return not_an_archive(reader, file, offset, bytes, err);
     if (st != SW_OK)
         return st;
-    return swi_torch_open_zip(reader, file, offset, bytes, zip, NULL, out, err);
+    return swi_torch_open_zip(reader, file, offset, bytes, zip, keep, out, err);
+}
+
+sw_status swi_torch_open(const swi_reader *reader, uint32_t file, uint64_t offset, uint64_t bytes,
+                         swi_torch_file **out, sw_error *err)
+{
+    return open_archive(reader, file, offset, bytes, NULL, out, err);
+}
+
+sw_status swi_torch_open_file(const swi_reader *reader, uint32_t file, uint64_t bytes,
+                              swi_pickle_unsafe *keep, swi_torch_file **out, sw_error *err)
+{
+    uint8_t head[SWI_TORCH_HEAD];
+    size_t size = bytes < sizeof(head) ? (size_t)bytes : sizeof(head);
+    sw_status st = size > 0 ? reader->read(reader, file, 0, head, size, err) : SW_OK;
+    if (st != SW_OK)
+        return st;
+    if (looks_legacy(head, size))
+        return swi_torch_open_legacy(reader, file, bytes, keep, out, err);
+    return open_archive(reader, file, 0, bytes, keep, out, err);
 }
 
 void swi_torch_free(swi_torch_file *tf)
@@ -398,6 +488,16 @@ sw_value swi_torch_root(const swi_torch_file *tf)
 const swi_pickle_unsafe *swi_torch_unsafe(const swi_torch_file *tf)
 {
     return &tf->unsafe;
+}
+
+bool swi_torch_is_legacy(const swi_torch_file *tf)
+{
+    return tf->legacy;
+}
+
+uint64_t swi_torch_end_bytes(const swi_torch_file *tf)
+{
+    return tf->end_bytes;
 }
 
 bool swi_torch_swapped(const swi_torch_file *tf)

@@ -15,8 +15,9 @@ typedef struct swi_torch_storage {
     char key[24];   /* data/KEY */
     sw_dtype dtype; /* of the storage class; SW_U8 for untyped ones */
     bool untyped;
-    uint64_t bytes;        /* as the pickle says; the record holds exactly that */
-    uint64_t offset_bytes; /* of the record's payload in the file */
+    uint32_t element_bytes; /* of the storage class, whatever its dtype */
+    uint64_t bytes;         /* as the pickle says; the record holds exactly that */
+    uint64_t offset_bytes;  /* of the record's payload in the file */
     bool has_crc;
     uint32_t crc32;
 } swi_torch_storage;
@@ -40,6 +41,25 @@ typedef struct swi_torch_tensor {
  */
 SW_MUST_USE sw_status swi_torch_open(const swi_reader *reader, uint32_t file, uint64_t offset,
                                      uint64_t bytes, swi_torch_file **out, sw_error *err);
+/*
+ * The same for a whole file, which may also have the form before 1.6 (container/torch_legacy.h).
+ * Dangerous names that were met are given in *keep (may be NULL) even when it fails.
+ */
+SW_MUST_USE sw_status swi_torch_open_file(const swi_reader *reader, uint32_t file, uint64_t bytes,
+                                          swi_pickle_unsafe *keep, swi_torch_file **out,
+                                          sw_error *err);
+/* What a file's first bytes (SWI_TORCH_HEAD are enough) look like. */
+#define SWI_TORCH_HEAD 512
+typedef enum swi_torch_form {
+    SWI_TORCH_NONE = 0,
+    SWI_TORCH_ZIP, /* a zip archive whose records lie in a folder */
+    SWI_TORCH_LEGACY,
+    SWI_TORCH_TAR /* of torch before 0.2; not read */
+} swi_torch_form;
+swi_torch_form swi_torch_looks(const uint8_t *head, size_t size);
+bool swi_torch_is_legacy(const swi_torch_file *tf);
+/* Legacy: the position behind the last storage, where the file must end. */
+uint64_t swi_torch_end_bytes(const swi_torch_file *tf);
 void swi_torch_free(swi_torch_file *tf);
 const sw_value_graph *swi_torch_graph(const swi_torch_file *tf);
 /* Gives the graph away (then swi_torch_graph is NULL). */
@@ -58,6 +78,18 @@ bool swi_torch_is_tensor(const swi_torch_file *tf, sw_value v);
  */
 SW_MUST_USE sw_status swi_torch_get_tensor(const swi_torch_file *tf, sw_value v,
                                            swi_torch_tensor *out, sw_error *err);
+
+/*
+ * The bytes of a storage as a blob: dense, in the file. blob->aux is the record's CRC-32, 0: there
+ * is none. _swapped: its elements are in the other byte order, which a catalog's dtype undoes.
+ */
+extern const swi_blob_ops swi_blob_torch_storage;
+extern const swi_blob_ops swi_blob_torch_storage_swapped;
+/*
+ * All of an archive that is no storage of its object: headers, data.pkl, small records, directory.
+ * Only checked. blob->bytes is the size of the file, stored_bytes how much of it that is.
+ */
+extern const swi_blob_ops swi_blob_torch_frame;
 
 /* Compares the CRC of every record by streaming; findings "crc-mismatch" name the record. */
 SW_MUST_USE sw_status swi_torch_check(const swi_reader *reader, uint32_t file, uint64_t offset,

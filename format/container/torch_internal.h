@@ -12,7 +12,10 @@ struct swi_torch_file {
     swi_zip *zip; /* owned, while it is opened */
     char *root;   /* "archive/": what every record's name begins with */
     size_t root_size;
-    uint64_t pickle_offset_bytes; /* of data.pkl in the file */
+    uint64_t pickle_offset_bytes; /* of the pickled object in the file */
+    const char *pickle_name;      /* "data.pkl"; of the form before 1.6: "the object" */
+    bool legacy;
+    uint64_t end_bytes; /* legacy: position behind the last storage */
     bool swapped;
     sw_value_graph *graph;
     sw_value top;
@@ -44,6 +47,10 @@ SW_MUST_USE sw_status swi_torch_open_zip(const swi_reader *reader, uint32_t file
 SW_MUST_USE sw_status swi_torch_is_zip(const swi_reader *reader, uint32_t file, uint64_t offset,
                                        uint64_t bytes, bool *is_zip, sw_error *err);
 
+/* A persistent id was met (hook_ctx is the swi_torch_file): notes the storage that it names. */
+SW_MUST_USE sw_status swi_torch_on_persistent(void *ctx, sw_value_graph *g, sw_value id,
+                                              sw_value *out, sw_error *err);
+
 /* What a check works on. */
 typedef struct swi_torch_checking {
     const swi_reader *reader;
@@ -56,7 +63,11 @@ typedef struct swi_torch_checking {
     swi_blob_check *tally;
     bool decoded; /* positions are in decoded bytes, whose frame is at frame_offset */
     uint64_t frame_offset;
+    const swi_torch_file *but_storages; /* not NULL: their contents are checked elsewhere */
 } swi_torch_checking;
+/* As swi_torch_check_open for the records, and what lies between them, alone. */
+SW_MUST_USE sw_status swi_torch_check_records(const swi_torch_checking *c, swi_zip *zip,
+                                              uint64_t *findings, sw_error *err);
 /* As swi_torch_check; *out is the opened file, or NULL when a finding says why not. */
 SW_MUST_USE sw_status swi_torch_check_open(const swi_torch_checking *c, swi_torch_file **out,
                                            sw_error *err);

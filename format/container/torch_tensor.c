@@ -27,8 +27,8 @@ static sw_status fail(const swi_torch_file *tf, sw_status status, const char *cl
                       const char *what, const char *name, sw_error *err)
 {
     swi_quoted q;
-    return swi_fail_at(err, status, clause, tf->pickle_offset_bytes, "data.pkl: %s%s%s", what,
-                       name != NULL ? ": " : "", name != NULL ? swi_quote_str(&q, name) : "");
+    return swi_fail_at(err, status, clause, tf->pickle_offset_bytes, "%s: %s%s%s", tf->pickle_name,
+                       what, name != NULL ? ": " : "", name != NULL ? swi_quote_str(&q, name) : "");
 }
 
 static rebuild rebuild_of(const char *module, const char *name)
@@ -120,14 +120,14 @@ static sw_status read_ints(const swi_torch_file *tf, sw_value v, const char *wha
     size_t size = sw_value_size(g, v);
     if (size > SW_MAX_AXES)
         return swi_fail_at(err, SW_ERR_UNSUPPORTED, "TF-7", tf->pickle_offset_bytes,
-                           "data.pkl: a tensor of %zu axes, at most %d are supported", size,
-                           SW_MAX_AXES);
+                           "%s: a tensor of %zu axes, at most %d are supported", tf->pickle_name,
+                           size, SW_MAX_AXES);
     for (size_t i = 0; i < size; i++) {
         if (!sw_value_item(g, v, i, &item) || !sw_value_int(g, item, &out[i]))
             return fail(tf, SW_ERR_FORMAT, "TF-7", "not a tuple of integers", what, err);
         if (out[i] < 0)
             return swi_fail_at(err, SW_ERR_CORRUPT, "TF-7", tf->pickle_offset_bytes,
-                               "data.pkl: a %s of %" PRId64, what, out[i]);
+                               "%s: a %s of %" PRId64, tf->pickle_name, what, out[i]);
     }
     *count = (uint32_t)size;
     return SW_OK;
@@ -157,7 +157,7 @@ static sw_status check_metadata(const swi_torch_file *tf, sw_value v, sw_error *
         swi_quoted q;
         const char *name = sw_value_bytes(g, key, &text, &size) ? swi_quote(&q, text, size) : "?";
         return swi_fail_at(err, SW_ERR_UNSUPPORTED, "TF-8", tf->pickle_offset_bytes,
-                           "data.pkl: a tensor view with the bit %s", name);
+                           "%s: a tensor view with the bit %s", tf->pickle_name, name);
     }
     return SW_OK;
 }
@@ -241,9 +241,9 @@ static sw_status check_bounds(const swi_torch_file *tf, swi_torch_tensor *t, sw_
     if (t->elements > 0 && (!last_element(t, &last) || !swi_add_u64(last, 1, &end) ||
                             !swi_mul_u64(end, element, &end) || end > s->bytes))
         return swi_fail_at(err, SW_ERR_CORRUPT, "TF-7", tf->pickle_offset_bytes,
-                           "data.pkl: a tensor reaches to element %" PRIu64
+                           "%s: a tensor reaches to element %" PRIu64
                            " of storage %s, which holds %" PRIu64,
-                           last, s->key, s->bytes / element);
+                           tf->pickle_name, last, s->key, s->bytes / element);
     t->dense = is_dense(t);
     return SW_OK;
 }
@@ -291,8 +291,8 @@ sw_status swi_torch_get_tensor(const swi_torch_file *tf, sw_value v, swi_torch_t
     call c;
     swi_torch_tensor t = {0};
     if (tf->graph == NULL || !find_call(tf->graph, v, &c))
-        return swi_fail_at(err, SW_ERR_FORMAT, "TF-7", tf->pickle_offset_bytes,
-                           "data.pkl: not a tensor");
+        return swi_fail_at(err, SW_ERR_FORMAT, "TF-7", tf->pickle_offset_bytes, "%s: not a tensor",
+                           tf->pickle_name);
     if (c.kind == REBUILD_NONE)
         return fail(tf, SW_ERR_UNSUPPORTED, "TF-8", "not a plain tensor but", c.name, err);
     sw_status st = read_tensor(tf, &c, &t, err);
