@@ -100,6 +100,7 @@ typedef struct children {
     size_t count;      /* that do not stand back */
     size_t back_count; /* that do */
     swi_buf names;
+    swi_buf remains; /* name of the first that is only a part of one */
 } children;
 
 static sw_status keep_child(children *c, swi_detected *d, const char *name, sw_error *err)
@@ -154,6 +155,10 @@ static sw_status try_child(children *c, const swi_detected *here, const char *na
     else if (st == SW_OK && k.best == w->degree) {
         d.framework = k.first;
         st = keep_child(c, &d, name, err);
+    } else if (st == SW_OK && k.best == SWI_CLAIM_PART && !stands_back(name)) {
+        swi_quoted q;
+        if (c->remains.size == 0)
+            st = swi_buf_printf(&c->remains, err, "%s", swi_quote_str(&q, name));
     }
     swi_detected_free(&d);
     return st;
@@ -223,6 +228,16 @@ static sw_status choose(const char *path, swi_detected *here, const swi_framewor
                           c.count > LISTED_MAX ? ", ..." : "");
             goto done;
         }
+        if (c.chosen.framework != NULL && c.remains.size > 0) {
+            swi_quoted q, r;
+            st =
+                swi_fail(err, SW_ERR_CONFLICT,
+                         "%s: holds a checkpoint (%s) and what is left of another (%.*s); name one "
+                         "of them",
+                         swi_quote_str(&q, path), swi_quote_str(&r, c.chosen.root),
+                         (int)c.remains.size, (const char *)c.remains.data);
+            goto done;
+        }
         if (c.chosen.framework != NULL) {
             st = say_other(report, path, &c.chosen, err);
             if (st == SW_OK) {
@@ -241,6 +256,7 @@ static sw_status choose(const char *path, swi_detected *here, const swi_framewor
     *here = (swi_detected){0};
 done:
     swi_buf_free(&c.names);
+    swi_buf_free(&c.remains);
     swi_detected_free(&c.chosen);
     return st;
 }
