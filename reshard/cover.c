@@ -279,10 +279,14 @@ static void merge_axes(swi_move *move)
     move->axes = n;
 }
 
-static void make_move(const swi_piece *box, uint64_t lo, uint32_t element_bytes, swi_move *out)
+/* The box is of piece `index`. */
+static void make_move(const swi_cover *cover, uint64_t index, const swi_piece *box, uint64_t lo,
+                      swi_move *out)
 {
+    uint32_t element_bytes = cover->element_bytes;
     *out = (swi_move){
         .blob = box->blob,
+        .piece = index,
         .blob_base = box->base_bytes,
         .window_base = (int64_t)((swi_piece_first(box) - lo) * element_bytes),
     };
@@ -303,19 +307,19 @@ static void make_move(const swi_piece *box, uint64_t lo, uint32_t element_bytes,
     merge_axes(out);
 }
 
-sw_status swi_cover_piece_moves(const swi_piece *piece, uint64_t lo, uint64_t hi,
-                                uint32_t element_bytes, swi_moves *moves, uint64_t *held,
-                                sw_error *err)
+sw_status swi_cover_piece_moves(const swi_cover *cover, uint64_t i, uint64_t lo, uint64_t hi,
+                                swi_moves *moves, uint64_t *held, sw_error *err)
 {
-    swi_piece boxes[SWI_INTERVAL_MAX];
-    size_t count = swi_piece_in_interval(piece, lo, hi, boxes);
+    swi_piece piece, boxes[SWI_INTERVAL_MAX];
+    swi_tensor_piece(cover->catalog, cover->tensor, i, &piece);
+    size_t count = swi_piece_in_interval(&piece, lo, hi, boxes);
     sw_status status = swi_grow_array((void **)&moves->items, &moves->capacity,
                                       moves->count + count, sizeof(swi_move), err);
     if (status != SW_OK)
         return status;
     for (size_t b = 0; b < count; b++) {
         *held += swi_piece_elements(&boxes[b]);
-        make_move(&boxes[b], lo, element_bytes, &moves->items[moves->count++]);
+        make_move(cover, i, &boxes[b], lo, &moves->items[moves->count++]);
     }
     return SW_OK;
 }
@@ -326,10 +330,7 @@ sw_status swi_cover_moves(const swi_cover *cover, uint64_t lo, uint64_t hi, swi_
     uint64_t elements = 0;
     moves->count = 0;
     for (int64_t i = -1; (i = swi_cover_next(cover, lo, hi, (uint64_t)(i + 1))) >= 0;) {
-        swi_piece piece;
-        swi_tensor_piece(cover->catalog, cover->tensor, (uint64_t)i, &piece);
-        sw_status status =
-            swi_cover_piece_moves(&piece, lo, hi, cover->element_bytes, moves, &elements, err);
+        sw_status status = swi_cover_piece_moves(cover, (uint64_t)i, lo, hi, moves, &elements, err);
         if (status != SW_OK)
             return status;
     }

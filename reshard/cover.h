@@ -36,10 +36,10 @@ int64_t swi_cover_next(const swi_cover *cover, uint64_t lo, uint64_t hi, uint64_
 SW_MUST_USE sw_status swi_cover_moves(const swi_cover *cover, uint64_t lo, uint64_t hi,
                                       swi_moves *moves, uint64_t *held, sw_error *err);
 
-/* Adds the moves of one piece in [lo, hi) to *moves, and its elements there to *held. */
-SW_MUST_USE sw_status swi_cover_piece_moves(const swi_piece *piece, uint64_t lo, uint64_t hi,
-                                            uint32_t element_bytes, swi_moves *moves,
-                                            uint64_t *held, sw_error *err);
+/* Adds the moves of piece i in [lo, hi) to *moves, and its elements there to *held. */
+SW_MUST_USE sw_status swi_cover_piece_moves(const swi_cover *cover, uint64_t i, uint64_t lo,
+                                            uint64_t hi, swi_moves *moves, uint64_t *held,
+                                            sw_error *err);
 /* Whether the piece was left out as a copy of what others hold. */
 bool swi_cover_is_copy(const swi_cover *cover, uint64_t piece);
 

@@ -13,7 +13,7 @@
 
 typedef struct slot {
     uint64_t key; /* blob id + 1, 0: empty */
-    sw_dtype dtype;
+    swi_blob_want want;
     swi_extent extent;
 } slot;
 
@@ -115,8 +115,14 @@ sw_status swi_prefix_file(const sw_catalog *catalog, uint32_t file, sw_error *er
     return swi_error_prefix(err, "%s", path);
 }
 
-sw_status swi_extents_get(swi_extents *extents, uint32_t blob_id, sw_dtype dtype, swi_blob *blob,
-                          swi_extent *out, sw_error *err)
+static bool same_want(const swi_blob_want *a, const swi_blob_want *b)
+{
+    return a->dtype == b->dtype && a->has_shape == b->has_shape && a->axes == b->axes &&
+           memcmp(a->shape, b->shape, a->axes * sizeof a->shape[0]) == 0;
+}
+
+sw_status swi_extents_get(swi_extents *extents, uint32_t blob_id, const swi_blob_want *want,
+                          swi_blob *blob, swi_extent *out, sw_error *err)
 {
     const sw_catalog *catalog = extents->source->catalog;
     uint32_t s = blob_id % extents->slot_count;
@@ -125,14 +131,14 @@ sw_status swi_extents_get(swi_extents *extents, uint32_t blob_id, sw_dtype dtype
     sw_status status = SW_OK;
     swi_catalog_blob(catalog, blob_id, blob);
     (void)pthread_mutex_lock(lock);
-    if (entry->key != (uint64_t)blob_id + 1 || entry->dtype != dtype) {
+    if (entry->key != (uint64_t)blob_id + 1 || !same_want(&entry->want, want)) {
         swi_extent extent;
         entry->key = 0;
-        status = blob->ops->resolve(blob, extents->source->reader, dtype, &extent, err);
+        status = blob->ops->resolve(blob, extents->source->reader, want, &extent, err);
         if (status == SW_OK)
-            status = check_extent(blob, dtype, &extent, err);
+            status = check_extent(blob, want->dtype, &extent, err);
         if (status == SW_OK)
-            *entry = (slot){.key = (uint64_t)blob_id + 1, .dtype = dtype, .extent = extent};
+            *entry = (slot){.key = (uint64_t)blob_id + 1, .want = *want, .extent = extent};
     }
     if (status == SW_OK)
         *out = entry->extent;

@@ -24,6 +24,7 @@ typedef struct job {
     uint32_t element_bytes;
     uint32_t blob_id;
     const swi_blob *blob;
+    const swi_blob_want *want;
     const swi_extent *extent;
     bool tracked; /* the record's CRC is followed */
 } job;
@@ -58,7 +59,7 @@ static sw_status note_passed(const job *j, uint64_t at, uint64_t size, uint32_t 
 {
     j->fetch->tally->read_bytes += size;
     if (!j->tracked) {
-        if (!j->extent->strided || !j->extent->has_crc)
+        if (!j->extent->has_crc) /* else it was checked as a whole */
             j->fetch->tally->unchecked_bytes += size;
         return SW_OK;
     }
@@ -119,7 +120,7 @@ static sw_status read_span(const job *j, const swi_span *span, uint8_t *bounce, 
         status = note_passed(j, at, span->bytes, swi_crc32(0, bounce, span->bytes), err);
     } else {
         j->fetch->tally->read_bytes += span->bytes;
-        if (!j->extent->strided || !j->extent->has_crc)
+        if (j->tracked || !j->extent->has_crc)
             j->fetch->tally->unchecked_bytes += span->bytes;
     }
     if (status != SW_OK)
@@ -226,12 +227,12 @@ static sw_status run_move(job *j, const swi_move *move, uint8_t *window, sw_erro
     /* A strided record, or a part of a larger one, does not pass in pieces that add up. */
     j->tracked = f->track != NULL && extent->has_crc && !extent->strided &&
                  extent->start_bytes == 0 && j->blob->bytes == extent->stored_bytes;
-    if (extent->strided && extent->has_crc && f->track != NULL &&
+    if (extent->has_crc && !j->tracked && f->track != NULL &&
         swi_crc_track_claim(f->track, j->blob_id)) {
         const swi_blob_label label = {
             .file = swi_catalog_path(f->source->catalog, j->blob->file),
             .name = j->name,
-            .dtype = j->dtype,
+            .want = *j->want,
         };
         sw_status status = swi_fetch_check(f, j->blob_id, &label, err);
         if (status != SW_OK)
@@ -252,7 +253,9 @@ sw_status swi_fetch_move(swi_fetch *fetch, uint32_t tensor, const swi_move *move
     swi_extent extent;
     swi_quoted room;
     (void)sw_catalog_tensor(catalog, tensor, &info);
-    sw_status status = swi_extents_get(fetch->extents, move->blob, info.dtype, &blob, &extent, err);
+    swi_blob_want want;
+    swi_piece_want(catalog, tensor, move->piece, &want);
+    sw_status status = swi_extents_get(fetch->extents, move->blob, &want, &blob, &extent, err);
     if (status != SW_OK) {
         (void)swi_error_prefix(err, "tensor \"%s\"", swi_quote_str(&room, info.name));
         return status;
@@ -264,6 +267,7 @@ sw_status swi_fetch_move(swi_fetch *fetch, uint32_t tensor, const swi_move *move
         .element_bytes = sw_dtype_bytes(info.dtype),
         .blob_id = move->blob,
         .blob = &blob,
+        .want = &want,
         .extent = &extent,
     };
     status = run_move(&j, move, window, err);

@@ -23,6 +23,7 @@ typedef struct swi_source {
 /* A box of elements between a blob and a window; strides in bytes, innermost axis last. */
 typedef struct swi_move {
     uint32_t blob;
+    uint64_t piece; /* of the tensor that is read or written */
     uint32_t axes;
     int64_t length[SW_MAX_AXES];
     int64_t blob_base, blob_stride[SW_MAX_AXES];

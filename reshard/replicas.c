@@ -12,31 +12,31 @@ typedef struct replicas {
 } replicas;
 
 /* Lays the elements of a copy over the window [lo, hi), which holds those of the kept pieces. */
-static sw_status lay_over(replicas *r, const swi_piece *piece, uint64_t lo, uint64_t hi,
-                          sw_error *err)
+static sw_status lay_over(replicas *r, uint64_t i, uint64_t lo, uint64_t hi, sw_error *err)
 {
     uint64_t held = 0;
     swi_moves *moves = &r->view.moves;
     moves->count = 0;
-    sw_status status =
-        swi_cover_piece_moves(piece, lo, hi, r->view.cover.element_bytes, moves, &held, err);
-    for (size_t i = 0; i < moves->count && status == SW_OK; i++)
-        status = swi_fetch_move(&r->fetch, r->view.tensor, &moves->items[i], r->copy, err);
+    sw_status status = swi_cover_piece_moves(&r->view.cover, i, lo, hi, moves, &held, err);
+    for (size_t m = 0; m < moves->count && status == SW_OK; m++)
+        status = swi_fetch_move(&r->fetch, r->view.tensor, &moves->items[m], r->copy, err);
     return status;
 }
 
 /* Where the copy differs first, or its end. */
-static sw_status compare_copy(replicas *r, const swi_piece *piece, uint64_t *at, sw_error *err)
+static sw_status compare_copy(replicas *r, uint64_t i, uint64_t *at, sw_error *err)
 {
+    swi_piece piece;
+    swi_tensor_piece(r->view.cover.catalog, r->view.cover.tensor, i, &piece);
     uint32_t size = r->view.cover.element_bytes;
-    uint64_t end = swi_piece_end(piece);
-    for (uint64_t lo = swi_piece_first(piece); lo < end; lo += r->step) {
+    uint64_t end = swi_piece_end(&piece);
+    for (uint64_t lo = swi_piece_first(&piece); lo < end; lo += r->step) {
         uint64_t hi = end - lo < r->step ? end : lo + r->step;
         sw_status status = swi_view_read(&r->view, lo, hi, r->kept, err);
         if (status != SW_OK)
             return status;
         memcpy(r->copy, r->kept, (size_t)(hi - lo) * size);
-        status = lay_over(r, piece, lo, hi, err);
+        status = lay_over(r, i, lo, hi, err);
         if (status != SW_OK)
             return status;
         if (memcmp(r->copy, r->kept, (size_t)(hi - lo) * size) == 0)
@@ -60,7 +60,7 @@ static sw_status compare_copies(replicas *r, bool *equal, uint64_t *first, uint3
         if (!swi_cover_is_copy(cover, i))
             continue;
         swi_tensor_piece(cover->catalog, cover->tensor, i, &piece);
-        sw_status status = compare_copy(r, &piece, &at, err);
+        sw_status status = compare_copy(r, i, &at, err);
         if (status != SW_OK)
             return status;
         if (at < swi_piece_end(&piece)) {

@@ -6,6 +6,7 @@
 #include "container/dcp_store.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -146,9 +147,35 @@ static void fill_extent(const swi_torch_file *tf, const swi_torch_tensor *t, uin
     }
 }
 
-/* The archive's object is a plain tensor of the dtype and size that the index says (DCP-8). */
-static sw_status check_tensor(const swi_torch_file *tf, const swi_blob *blob, sw_dtype dtype,
-                              swi_torch_tensor *t, sw_error *err)
+static void shape_text(uint32_t axes, const int64_t *shape, char text[256])
+{
+    size_t at = 0;
+    text[at++] = '[';
+    for (uint32_t k = 0; k < axes; k++)
+        at += (size_t)snprintf(text + at, 256 - at, "%s%" PRId64, k > 0 ? ", " : "", shape[k]);
+    text[at++] = ']';
+    text[at] = '\0';
+}
+
+/* As many bytes in another shape are the elements of another box. */
+static sw_status check_shape(const swi_blob *blob, const swi_blob_want *want,
+                             const swi_torch_tensor *t, sw_error *err)
+{
+    char found[256], expected[256];
+    bool same = t->axes == want->axes;
+    for (uint32_t k = 0; same && k < t->axes; k++)
+        same = t->shape[k] == want->shape[k];
+    if (same || !want->has_shape)
+        return SW_OK;
+    shape_text(t->axes, t->shape, found);
+    shape_text(want->axes, want->shape, expected);
+    return swi_fail_at(err, SW_ERR_CORRUPT, "DCP-8", blob->offset_bytes,
+                       "the item holds a tensor of shape %s, the index says %s", found, expected);
+}
+
+/* The archive's object is a plain tensor of the dtype, size and shape of the index (DCP-8). */
+static sw_status check_tensor(const swi_torch_file *tf, const swi_blob *blob,
+                              const swi_blob_want *want, swi_torch_tensor *t, sw_error *err)
 {
     const swi_pickle_unsafe *unsafe = swi_torch_unsafe(tf);
     if (unsafe->total > 0)
@@ -157,20 +184,20 @@ static sw_status check_tensor(const swi_torch_file *tf, const swi_blob *blob, sw
     sw_status st = swi_torch_get_tensor(tf, swi_torch_root(tf), t, err);
     if (st != SW_OK)
         return st;
-    if (dtype != SW_DTYPE_NONE && t->dtype != dtype)
+    if (want->dtype != SW_DTYPE_NONE && t->dtype != want->dtype)
         return swi_fail_at(err, SW_ERR_CORRUPT, "DCP-8", blob->offset_bytes,
                            "the item holds %s, the index says %s", sw_dtype_name(t->dtype),
-                           sw_dtype_name(dtype));
+                           sw_dtype_name(want->dtype));
     uint64_t bytes = t->elements * sw_dtype_bytes(t->dtype);
     if (blob->bytes != UINT64_MAX && bytes != blob->bytes)
         return swi_fail_at(err, SW_ERR_CORRUPT, "DCP-8", blob->offset_bytes,
                            "the item holds a tensor of %" PRIu64 " bytes, the index says %" PRIu64,
                            bytes, blob->bytes);
-    return SW_OK;
+    return check_shape(blob, want, t, err);
 }
 
-static sw_status item_resolve(const swi_blob *blob, const swi_reader *reader, sw_dtype dtype,
-                              swi_extent *out, sw_error *err)
+static sw_status item_resolve(const swi_blob *blob, const swi_reader *reader,
+                              const swi_blob_want *want, swi_extent *out, sw_error *err)
 {
     place p = {.reader = reader,
                .file = blob->file,
@@ -184,7 +211,7 @@ static sw_status item_resolve(const swi_blob *blob, const swi_reader *reader, sw
     if (st == SW_OK)
         st = swi_torch_open(reader, p.file, p.offset, p.bytes, &tf, err);
     if (st == SW_OK)
-        st = check_tensor(tf, blob, dtype, &t, err);
+        st = check_tensor(tf, blob, want, &t, err);
     if (st == SW_OK)
         fill_extent(tf, &t, p.file, out);
     swi_torch_free(tf);
@@ -229,7 +256,7 @@ static sw_status item_check(const swi_blob *blob, const swi_reader *reader,
     st = swi_torch_check_open(&c, &tf, err);
     if (st == SW_OK && tf != NULL && blob->bytes != UINT64_MAX &&
         swi_torch_unsafe(tf)->total == 0 &&
-        check_tensor(tf, blob, label->dtype, &t, &cause) != SW_OK)
+        check_tensor(tf, blob, &label->want, &t, &cause) != SW_OK)
         st = swi_torch_finding(&c, "bad-item", &cause, err);
 done:
     swi_torch_free(tf);

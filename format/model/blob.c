@@ -3,11 +3,11 @@
 
 #include <inttypes.h>
 
-static sw_status slice_resolve(const swi_blob *blob, const swi_reader *reader, sw_dtype dtype,
-                               swi_extent *out, sw_error *err)
+static sw_status slice_resolve(const swi_blob *blob, const swi_reader *reader,
+                               const swi_blob_want *want, swi_extent *out, sw_error *err)
 {
     (void)reader;
-    (void)dtype;
+    (void)want;
     if (blob->bytes != blob->stored_bytes)
         return swi_fail(err, SW_ERR_CORRUPT,
                         "slice at %" PRIu64 ": needs %" PRIu64 " bytes, holds %" PRIu64,

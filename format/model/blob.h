@@ -47,21 +47,29 @@ typedef struct swi_blob_check {
     uint64_t unchecked_bytes; /* payload bytes that carry no CRC */
 } swi_blob_check;
 
+/* What the catalog says of a blob's elements, and its kind may hold against what is stored. */
+typedef struct swi_blob_want {
+    sw_dtype dtype; /* SW_DTYPE_NONE: any, or not a tensor's */
+    bool has_shape;
+    uint32_t axes; /* of the box that is all of the blob */
+    int64_t shape[SW_MAX_AXES];
+} swi_blob_want;
+
 /* Identifies a blob in messages and findings: file path and tensor or value name, raw. */
 typedef struct swi_blob_label {
     const char *file;
     const char *name;
-    sw_dtype dtype; /* that the catalog gives its elements; SW_DTYPE_NONE: not a tensor's */
+    swi_blob_want want;
 } swi_blob_label;
 
 struct swi_blob_ops {
     const char *kind; /* "slice", "dcp-item" */
     /*
-     * Finds where the bytes lie, checking what the blob says of itself (headers, sizes) against
-     * blob->bytes. `expect` says dtype and dense shape wanted (NULL: anything). Errors name the
-     * position in the file; the caller adds file and tensor.
+     * Finds where the bytes lie, checking what the blob says of itself (headers, sizes, dtype,
+     * shape) against blob->bytes and `want`. Errors name the position in the file; the caller adds
+     * file and tensor.
      */
-    sw_status (*resolve)(const swi_blob *blob, const swi_reader *reader, sw_dtype dtype,
+    sw_status (*resolve)(const swi_blob *blob, const swi_reader *reader, const swi_blob_want *want,
                          swi_extent *out, sw_error *err);
     /*
      * Reads all of it once and compares every CRC or digest that it carries, reports each

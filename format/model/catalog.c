@@ -155,6 +155,23 @@ void swi_tensor_piece(const sw_catalog *catalog, uint32_t tensor, uint64_t i, sw
     swi_unpack_piece(&ctx, swi_packed_at(&catalog->pieces, at), out);
 }
 
+void swi_piece_want(const sw_catalog *catalog, uint32_t tensor, uint64_t i, swi_blob_want *out)
+{
+    sw_dtype dtype = (sw_dtype)holder_of(catalog, &catalog->tensors[tensor])->dtype;
+    uint32_t size = sw_dtype_bytes(dtype);
+    swi_piece p;
+    swi_blob blob;
+    *out = (swi_blob_want){.dtype = dtype};
+    swi_tensor_piece(catalog, tensor, i, &p);
+    swi_catalog_blob(catalog, p.blob, &blob);
+    if (p.base_bytes != 0 || !swi_piece_is_dense(&p, size) ||
+        swi_piece_elements(&p) * size != blob.bytes)
+        return;
+    out->has_shape = true;
+    out->axes = p.axes;
+    memcpy(out->shape, p.length, p.axes * sizeof p.length[0]);
+}
+
 bool swi_tensor_has_replicas(const sw_catalog *catalog, uint32_t tensor)
 {
     return holder_of(catalog, &catalog->tensors[tensor])->replicas;

@@ -65,15 +65,15 @@ static sw_status fuzz_read(const swi_reader *self, uint32_t file, uint64_t offse
     return f->inner->read(f->inner, file, offset, data, size, err);
 }
 
-static sw_status fuzz_resolve(const swi_blob *blob, const swi_reader *reader, sw_dtype dtype,
-                              swi_extent *out, sw_error *err)
+static sw_status fuzz_resolve(const swi_blob *blob, const swi_reader *reader,
+                              const swi_blob_want *want, swi_extent *out, sw_error *err)
 {
     const fuzz_reader *f = reader->ctx;
     if (blob->aux >= f->in->records)
         return swi_fail(err, SW_ERR_CORRUPT, "no such record");
     *out = f->in->extents[blob->aux];
     out->file = blob->file;
-    out->dtype = dtype;
+    out->dtype = want->dtype;
     return SW_OK;
 }
 

@@ -91,7 +91,8 @@ static void one_file(const uint8_t *data, size_t size)
         swi_extent e;
         sw_value_graph *g = NULL;
         sw_value root;
-        if (blob.ops->resolve(&blob, &m.pub, SW_DTYPE_NONE, &e, &err) == SW_OK)
+        if (blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_DTYPE_NONE}, &e, &err) ==
+            SW_OK)
             touch(&m.pub, &e);
         (void)!blob.ops->check(&blob, &m.pub, &label, buffer, sizeof(buffer), report, &tally, &err);
         blob.bytes = UINT64_MAX;

@@ -207,7 +207,7 @@ static inline void world_each(const swi_piece *p, world_element_fn fn, void *ctx
  */
 
 static inline sw_status world_resolve(const swi_blob *blob, const swi_reader *reader,
-                                      sw_dtype dtype, swi_extent *out, sw_error *err)
+                                      const swi_blob_want *want, swi_extent *out, sw_error *err)
 {
     const world_record *r = &world_records[blob->aux];
     (void)reader;
@@ -219,7 +219,7 @@ static inline sw_status world_resolve(const swi_blob *blob, const swi_reader *re
         .has_crc = r->has_crc,
         .crc32 = r->crc,
         .swap = r->swap,
-        .dtype = dtype,
+        .dtype = want->dtype,
         .strided = r->strided,
         .start_bytes = r->start,
         .axes = r->axes,

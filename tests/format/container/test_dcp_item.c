@@ -75,7 +75,8 @@ static void resolves_plain_and_zstd(void **state)
         make_tensor(&item);
         swi_blob blob = place(&file, &item, zstd, 24);
         mem_reader_init(&m, file.data, file.size);
-        assert_ok(blob.ops->resolve(&blob, &m.pub, SW_F32, &e, &err), &err);
+        assert_ok(blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_F32}, &e, &err),
+                  &err);
         assert_int_equal(e.file, zstd ? SWI_FILE_SCRATCH : 0);
         assert_int_equal(e.dtype, SW_F32);
         assert_int_equal(e.stored_bytes, 24);
@@ -102,7 +103,8 @@ static void resolves_strides_and_byte_order(void **state)
     make_recipe(&item, TENSOR("1", "2 2 1", "1 3 1000"), "big", six, 24);
     swi_blob blob = place(&file, &item, false, 16);
     mem_reader_init(&m, file.data, file.size);
-    assert_ok(blob.ops->resolve(&blob, &m.pub, SW_DTYPE_NONE, &e, &err), &err);
+    assert_ok(blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_DTYPE_NONE}, &e, &err),
+              &err);
     assert_true(e.strided);
     assert_true(e.swap);
     assert_int_equal(e.start_bytes, 4);
@@ -115,37 +117,73 @@ static void resolves_strides_and_byte_order(void **state)
     swi_buf_free(&file);
 }
 
+static const struct {
+    const char *pickle;
+    uint64_t bytes;
+    swi_blob_want want;
+    sw_status status;
+    const char *clause, *text;
+} refused[] = {
+    {TENSOR("0", "2 3", "3 1"),
+     24,
+     {.dtype = SW_F16},
+     SW_ERR_CORRUPT,
+     "DCP-8",
+     "the item holds float32, the index says float16"},
+    {TENSOR("0", "2 3", "3 1"),
+     20,
+     {.dtype = SW_F32},
+     SW_ERR_CORRUPT,
+     "DCP-8",
+     "holds a tensor of 24 bytes, the index says 20"},
+    {TENSOR("0", "2 3", "3 1"),
+     24,
+     {SW_F32, true, 2, {3, 2}},
+     SW_ERR_CORRUPT,
+     "DCP-8",
+     "holds a tensor of shape [2, 3], the index says [3, 2]"},
+    {TENSOR("0", "2 3", "1 2"),
+     24,
+     {SW_F32, true, 1, {6}},
+     SW_ERR_CORRUPT,
+     "DCP-8",
+     "holds a tensor of shape [2, 3], the index says [6]"},
+    {TENSOR("0", "2 3", "3 1"),
+     24,
+     {SW_F32, true, 0, {0}},
+     SW_ERR_CORRUPT,
+     "DCP-8",
+     "holds a tensor of shape [2, 3], the index says []"},
+    {TENSOR("1", "2 3", "3 1"),
+     24,
+     {.dtype = SW_F32},
+     SW_ERR_CORRUPT,
+     "TF-7",
+     "reaches to element 6"},
+    {"proto:2 M:os/system ( 'x' t R .", 24, {.dtype = SW_F32}, SW_ERR_UNSAFE, "DCP-8", "os.system"},
+    {"proto:2 7 .", 24, {.dtype = SW_F32}, SW_ERR_FORMAT, "TF-7", "not a tensor"},
+    {"proto:2 M:torch._tensor/_rebuild_from_type_v2 ( 1 2 3 4 t R .",
+     24,
+     {.dtype = SW_F32},
+     SW_ERR_UNSUPPORTED,
+     "TF-8",
+     "_rebuild_from_type_v2"},
+};
+
 static void resolve_refuses(void **state)
 {
     (void)state;
-    static const struct {
-        const char *pickle;
-        uint64_t bytes;
-        sw_dtype dtype;
-        sw_status status;
-        const char *clause, *text;
-    } cases[] = {
-        {TENSOR("0", "2 3", "3 1"), 24, SW_F16, SW_ERR_CORRUPT, "DCP-8",
-         "the item holds float32, the index says float16"},
-        {TENSOR("0", "2 3", "3 1"), 20, SW_F32, SW_ERR_CORRUPT, "DCP-8",
-         "holds a tensor of 24 bytes, the index says 20"},
-        {TENSOR("1", "2 3", "3 1"), 24, SW_F32, SW_ERR_CORRUPT, "TF-7", "reaches to element 6"},
-        {"proto:2 M:os/system ( 'x' t R .", 24, SW_F32, SW_ERR_UNSAFE, "DCP-8", "os.system"},
-        {"proto:2 7 .", 24, SW_F32, SW_ERR_FORMAT, "TF-7", "not a tensor"},
-        {"proto:2 M:torch._tensor/_rebuild_from_type_v2 ( 1 2 3 4 t R .", 24, SW_F32,
-         SW_ERR_UNSUPPORTED, "TF-8", "_rebuild_from_type_v2"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         swi_buf item = {0}, file = {0};
         sw_error err = {0};
         swi_extent e = {.axes = 99};
         mem_reader m;
-        make_recipe(&item, cases[i].pickle, "little", six, 24);
-        swi_blob blob = place(&file, &item, false, cases[i].bytes);
+        make_recipe(&item, refused[i].pickle, "little", six, 24);
+        swi_blob blob = place(&file, &item, false, refused[i].bytes);
         mem_reader_init(&m, file.data, file.size);
-        (void)!blob.ops->resolve(&blob, &m.pub, cases[i].dtype, &e, &err);
-        assert_error(&err, cases[i].status, cases[i].text);
-        assert_string_equal(err.clause, cases[i].clause);
+        (void)!blob.ops->resolve(&blob, &m.pub, &refused[i].want, &e, &err);
+        assert_error(&err, refused[i].status, refused[i].text);
+        assert_string_equal(err.clause, refused[i].clause);
         assert_int_equal(e.axes, 99);
         swi_buf_free(&item);
         swi_buf_free(&file);
@@ -163,17 +201,17 @@ static void resolve_refuses_ranges(void **state)
     swi_blob blob = place(&file, &item, false, 24);
     mem_reader_init(&m, file.data, file.size);
     blob.offset_bytes = UINT64_MAX;
-    (void)!blob.ops->resolve(&blob, &m.pub, SW_F32, &e, &err);
+    (void)!blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_F32}, &e, &err);
     assert_error(&err, SW_ERR_CORRUPT, "outside any file");
     blob.offset_bytes = FRONT;
     blob.stored_bytes -= 1;
-    (void)!blob.ops->resolve(&blob, &m.pub, SW_F32, &e, &err);
+    (void)!blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_F32}, &e, &err);
     assert_error(&err, SW_ERR_CORRUPT, "cut after");
     blob.stored_bytes = UINT32_MAX;
-    (void)!blob.ops->resolve(&blob, &m.pub, SW_F32, &e, &err);
+    (void)!blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_F32}, &e, &err);
     assert_error(&err, SW_ERR_CORRUPT, "ends early");
     blob.aux = 7;
-    (void)!blob.ops->resolve(&blob, &m.pub, SW_F32, &e, &err);
+    (void)!blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_F32}, &e, &err);
     assert_error(&err, SW_ERR_ARG, "unknown kind 7");
     swi_buf_free(&item);
     swi_buf_free(&file);
@@ -190,7 +228,7 @@ static void zstd_bomb(void **state)
     assert_ok(swi_buf_fill(&item, 0, (size_t)40 << 20, &err), &err);
     swi_blob blob = place(&file, &item, true, 24);
     mem_reader_init(&m, file.data, file.size);
-    (void)!blob.ops->resolve(&blob, &m.pub, SW_F32, &e, &err);
+    (void)!blob.ops->resolve(&blob, &m.pub, &(swi_blob_want){.dtype = SW_F32}, &e, &err);
     assert_error(&err, SW_ERR_CORRUPT, "decodes to more than its tensor of 24 bytes can need");
     assert_string_equal(err.clause, "DCP-11");
     assert_int_equal(m.scratch.size, 0);
@@ -205,7 +243,8 @@ typedef struct checked {
 
 static void check(const swi_blob *blob, const swi_buf *file, checked *c)
 {
-    static const swi_blob_label label = {.file = "__0_0.distcp", .name = "w", .dtype = SW_F32};
+    static const swi_blob_label label = {
+        .file = "__0_0.distcp", .name = "w", .want = {.dtype = SW_F32}};
     uint8_t buffer[128];
     sw_error err = {0};
     mem_reader m;
@@ -261,7 +300,7 @@ static void same_tensor(const swi_blob *blob, const swi_buf *file)
     swi_extent e;
     float got[6];
     mem_reader_init(&m, file->data, file->size);
-    assert_ok(blob->ops->resolve(blob, &m.pub, SW_F32, &e, &err), &err);
+    assert_ok(blob->ops->resolve(blob, &m.pub, &(swi_blob_want){.dtype = SW_F32}, &e, &err), &err);
     assert_false(e.strided || e.swap);
     assert_ok(m.pub.read(&m.pub, e.file, e.offset_bytes + e.start_bytes, got, 24, &err), &err);
     assert_memory_equal(got, six, 24);

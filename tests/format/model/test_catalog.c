@@ -848,7 +848,8 @@ static void test_slices(void **state)
         .ops = &swi_blob_slice, .file = 3, .offset_bytes = 40, .stored_bytes = 60, .bytes = 60};
     swi_extent extent = {.file = 99};
     swi_blob_check tally = {.checked_bytes = 1, .unchecked_bytes = 2};
-    assert_ok(blob.ops->resolve(&blob, NULL, SW_F32, &extent, &err), &err);
+    assert_ok(blob.ops->resolve(&blob, NULL, &(swi_blob_want){.dtype = SW_F32}, &extent, &err),
+              &err);
     assert_int_equal(extent.file, 3);
     assert_int_equal(extent.offset_bytes, 40);
     assert_int_equal(extent.stored_bytes, 60);
@@ -860,7 +861,9 @@ static void test_slices(void **state)
     assert_int_equal(tally.unchecked_bytes, 62);
     assert_true(blob.ops->load_value == NULL);
     blob.bytes = 64;
-    assert_int_equal(blob.ops->resolve(&blob, NULL, SW_F32, &extent, &err), SW_ERR_CORRUPT);
+    assert_int_equal(
+        blob.ops->resolve(&blob, NULL, &(swi_blob_want){.dtype = SW_F32}, &extent, &err),
+        SW_ERR_CORRUPT);
     assert_error(&err, SW_ERR_CORRUPT, "slice at 40: needs 64 bytes, holds 60");
 }
 
