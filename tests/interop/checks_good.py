@@ -6,7 +6,9 @@ import os
 import shutil
 
 import torch
+import torch.distributed.checkpoint as dcp
 from safetensors import safe_open
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
@@ -288,6 +290,14 @@ def check_paths(kit, source):
     kit.expect("an empty folder", kit.run("verify", f"{high}/empty"), 2, "empty")
 
 
+def load_with_dcp(kit, label, folder, want):
+    """torch's own reader of safetensors folders takes our output as a checkpoint."""
+    state = {n: torch.zeros_like(t) for n, t in want.items()}
+    dcp.load(state, storage_reader=HuggingFaceStorageReader(folder))
+    wrong = [n for n, t in want.items() if not truth.same_bits(state[n], t)]
+    kit.check(f"{label}: torch's HuggingFaceStorageReader loads it", not wrong, wrong[:6])
+
+
 def check_options(kit, source):
     """Shards by size, --dry-run, --only, an existing destination, a folder one level too high."""
     listing, tensors = truth.load_truth(source)
@@ -299,6 +309,7 @@ def check_options(kit, source):
         files = [n for n in os.listdir(dest) if n.endswith(".safetensors")]
         kit.check("hf:shard=100KB: several files", len(files) > 2, files)
         load_with_transformers(kit, "hf:shard=100KB", dest, source)
+        load_with_dcp(kit, "hf:shard=100KB", dest, want)
     again = kit.run("convert", f"{source}/ckpt", dest, "--to", "hf")
     kit.expect("an existing destination is refused", again, 5)
     compare(kit, "an existing destination is left alone", dest, want)
