@@ -14,6 +14,7 @@
 #include "base/report.h"
 #include "base/sniff.h"
 #include "base/text.h"
+#include "dcp_state.h"
 #include "frameworks.h"
 #include "ranges.h"
 
@@ -225,4 +226,5 @@ const swi_framework swi_framework_dcp = {
     .title = "PyTorch distributed checkpoint (DCP)",
     .claim = claim,
     .open = open_dcp,
+    .state = swi_dcp_state,
 };

@@ -9,6 +9,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "dcp.h"
+#include "dcp_paths.h"
 #include "ranges.h"
 #include "sections.h"
 
@@ -34,6 +35,8 @@ typedef struct filling {
     uint32_t *tensor_of_name;
     size_t tensor_capacity;
     swi_section section;
+    swi_dcp_paths *paths; /* the checkpoint's */
+    size_t value_count;
     extent *extents; /* by file of the catalog */
     size_t extent_count, extent_capacity;
     uint64_t *ranks; /* of payload files met */
@@ -267,6 +270,9 @@ static sw_status join_tensor(filling *f, const swi_dcp_tensor *t, uint32_t name,
     if (st != SW_OK)
         return st;
     f->tensor_of_name[name] = *id;
+    st = swi_dcp_paths_add(f->paths, f->part->meta, SWI_DCP_TENSORS, *id, t->name, err);
+    if (st != SW_OK)
+        return st;
     return swi_opening_section(f->o, *id, (const char *)f->section.section.data,
                                (const char *)f->section.name.data, err);
 }
@@ -312,7 +318,12 @@ static sw_status add_object(filling *f, size_t i, sw_error *err)
     sw_status why, st = item_blob(f, &object.place, UINT64_MAX, object.name, &in.blob, &why, err);
     if (st != SW_OK || why != SW_OK)
         return st;
-    return swi_builder_value(f->o->builder, &in, err);
+    st = swi_dcp_paths_add(f->paths, f->part->meta, SWI_DCP_VALUES, f->value_count, object.name,
+                           err);
+    if (st == SW_OK)
+        st = swi_builder_value(f->o->builder, &in, err);
+    f->value_count += st == SW_OK;
+    return st;
 }
 
 static sw_status fill_part(filling *f, sw_error *err)
@@ -416,7 +427,11 @@ static sw_status add_facts(filling *f, const swi_dcp_part *parts, size_t count, 
 sw_status swi_dcp_fill(swi_opening *o, const swi_dcp_part *parts, size_t count, sw_error *err)
 {
     filling f = {.o = o};
-    sw_status st = swi_names_make(&f.names, err);
+    sw_status st = swi_dcp_paths_make(&f.paths, err);
+    if (st == SW_OK)
+        swi_opening_keep(o, f.paths, swi_dcp_paths_free);
+    if (st == SW_OK)
+        st = swi_names_make(&f.names, err);
     for (size_t i = 0; st == SW_OK && i < count; i++) {
         f.part = &parts[i];
         st = fill_part(&f, err);

@@ -55,6 +55,12 @@ void swi_opening_memory(swi_opening *o, uint64_t bytes);
 SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err,
                                        const char *fmt, ...) SW_PRINTF(4, 5);
 
+/*
+ * Keeps what the framework's `state` needs beside the catalog; it is freed with the checkpoint, and
+ * by this call if another was kept before. Takes ownership at once.
+ */
+void swi_opening_keep(swi_opening *o, void *data, void (*free_data)(void *data));
+
 typedef enum swi_claim {
     SWI_CLAIM_NONE = 0,
     SWI_CLAIM_LOOSE, /* files that are one if nothing else is, here or one level below */
@@ -82,6 +88,8 @@ typedef struct swi_target_in {
     sw_report *report;
 } swi_target_in;
 
+struct swi_state;
+
 typedef struct swi_framework {
     const char *name, *title;
     /*
@@ -91,6 +99,8 @@ typedef struct swi_framework {
     sw_status (*claim)(const swi_store *store, const swi_listing *listing, swi_claim *out,
                        sw_error *err);
     sw_status (*open)(swi_opening *o, sw_error *err);
+    /* The saved state dict (state.h). NULL: one dict from names to tensors. */
+    sw_status (*state)(const sw_checkpoint *checkpoint, struct swi_state *out, sw_error *err);
     /* NULL: not a target. Whether it holds optimizer state, and values. */
     sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);
     bool holds_optimizer, holds_values;
@@ -110,6 +120,11 @@ SW_MUST_USE sw_status swi_checkpoint_open(const char *path, const sw_open_option
 uint64_t swi_checkpoint_open_memory(const sw_checkpoint *checkpoint);
 swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint);
 void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scratch);
+const swi_framework *swi_checkpoint_framework(const sw_checkpoint *checkpoint);
+/* What swi_opening_keep kept, or NULL. */
+void *swi_checkpoint_kept(const sw_checkpoint *checkpoint);
+/* Resolved. */
+sw_limits swi_checkpoint_limits(const sw_checkpoint *checkpoint);
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint);
 const swi_listing *swi_checkpoint_listing(const sw_checkpoint *checkpoint);
 /* Whether it is one file by itself, and what lies beside it is none of its business. */

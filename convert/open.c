@@ -29,6 +29,8 @@ struct sw_checkpoint {
     size_t fact_count, fact_capacity;
     sw_limits limits;
     uint64_t open_memory;
+    void *kept; /* of the framework */
+    void (*free_kept)(void *);
     const char *temp_dir;
     pthread_mutex_t lock; /* of the view */
     bool has_lock;
@@ -90,6 +92,15 @@ sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err, const
     if (st == SW_OK)
         c->fact_count++;
     return st;
+}
+
+void swi_opening_keep(swi_opening *o, void *data, void (*free_data)(void *))
+{
+    sw_checkpoint *c = o->checkpoint;
+    if (c->kept != NULL)
+        c->free_kept(c->kept);
+    c->kept = data;
+    c->free_kept = free_data;
 }
 
 /* The reader's work, then the catalog and the files behind it. */
@@ -188,6 +199,8 @@ void sw_checkpoint_close(sw_checkpoint *checkpoint)
     sw_catalog_free(checkpoint->catalog);
     swi_detected_free(&checkpoint->at);
     swi_arena_free(&checkpoint->arena);
+    if (checkpoint->kept != NULL)
+        checkpoint->free_kept(checkpoint->kept);
     free(checkpoint->sections);
     free(checkpoint->facts);
     free(checkpoint);
@@ -292,6 +305,21 @@ void swi_checkpoint_set_scratch(const sw_checkpoint *checkpoint, swi_file *scrat
     drop_view(c); /* it may know places in the scratch file before */
     (void)pthread_mutex_unlock(&c->lock);
     swi_filecache_set_scratch(checkpoint->cache, scratch);
+}
+
+const swi_framework *swi_checkpoint_framework(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->at.framework;
+}
+
+void *swi_checkpoint_kept(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->kept;
+}
+
+sw_limits swi_checkpoint_limits(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->limits;
 }
 
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint)

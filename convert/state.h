@@ -9,15 +9,28 @@
 
 #include "framework.h"
 
+/* A value of which ranks saved different ones under one key. */
+typedef struct swi_state_scoped {
+    int64_t rank;
+    const char *name; /* of the catalog's value; borrowed from the checkpoint */
+    sw_value value;
+} swi_state_scoped;
+
 typedef struct swi_state {
     sw_value_graph *graph; /* owned */
     sw_value root;         /* a DICT, or any value that was saved bare */
+    /* Dicts of modules are in the order in which they were saved: that of registration. */
+    bool ordered;
+    /* Values that differ from those of the first rank, which are in `root`; owned. */
+    swi_state_scoped *scoped;
+    size_t scoped_count;
 } swi_state;
 
 /*
  * Asks the checkpoint's framework; one without a state of its own gives one DICT from tensor names
  * to tensors. Memory: nodes for tensors and values, no tensor bytes. Values that cannot be read are
- * SW_ERR_CORRUPT with their name; unsafe ones SW_ERR_UNSAFE.
+ * SW_ERR_CORRUPT with their name; unsafe ones SW_ERR_UNSAFE. What the catalog does not hold (parts
+ * that are missing or not supported, which opening reported) is not in the state.
  */
 SW_MUST_USE sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_state *out,
                                            sw_error *err);
@@ -27,8 +40,10 @@ void swi_state_free(swi_state *state);
 bool swi_state_find(const swi_state *state, const char *const *path, size_t parts, sw_value *out);
 
 /*
- * Walks all leaves in order with an explicit stack (shared containers once a place, cycles
- * refused): `path` and `is_index` have `parts` entries, borrowed for the call.
+ * Walks all leaves in order with an explicit stack (shared containers once a place, cycles and keys
+ * that are neither text nor a plain number refused: SW_ERR_UNSUPPORTED; more steps than
+ * sw_limits.nodes: SW_ERR_LIMIT): `path` and `is_index` have `parts` entries, borrowed for the
+ * call. Keys are as Python's str() gives them: 0 is "0", as DCP has them.
  */
 typedef struct swi_state_leaf {
     const char *const *path;

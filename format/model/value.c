@@ -51,6 +51,11 @@ uint64_t swi_graph_memory(const sw_value_graph *g)
     return g->bytes + g->chunk_capacity * sizeof *g->chunks + g->ref_capacity * sizeof *g->refs;
 }
 
+uint64_t swi_graph_node_limit(const sw_value_graph *g)
+{
+    return g->node_limit;
+}
+
 static sw_status add_chunk(sw_value_graph *g, size_t words, uint64_t *index, sw_error *err)
 {
     void *chunks = g->chunks;
@@ -361,6 +366,14 @@ sw_status swi_graph_append(sw_value_graph *g, sw_value list, const sw_value *ite
     }
     memcpy(swi_words(g, node[2]) + have, items, count * sizeof *items);
     node[0] += count;
+    return SW_OK;
+}
+
+sw_status swi_graph_list_set(sw_value_graph *g, sw_value list, size_t i, sw_value v, sw_error *err)
+{
+    if (swi_value_tag(list) != SWI_TAG_LIST || i >= sw_value_size(g, list))
+        return swi_fail(err, SW_ERR_ARG, "values: no element %zu of a list", i);
+    swi_words(g, swi_node(g, list)[2])[i] = v.bits;
     return SW_OK;
 }
 

@@ -32,6 +32,9 @@ SW_MUST_USE sw_status swi_graph_sequence(sw_value_graph *g, sw_value_kind kind,
 /* Adds to a LIST or SET. */
 SW_MUST_USE sw_status swi_graph_append(sw_value_graph *g, sw_value list, const sw_value *items,
                                        size_t count, sw_error *err);
+/* Replaces element i of a LIST; SW_ERR_ARG when there is none. */
+SW_MUST_USE sw_status swi_graph_list_set(sw_value_graph *g, sw_value list, size_t i, sw_value v,
+                                         sw_error *err);
 SW_MUST_USE sw_status swi_graph_dict(sw_value_graph *g, sw_value *out, sw_error *err);
 /* pairs: key, value, key, value ... A key that is there already gets the new value. */
 SW_MUST_USE sw_status swi_graph_set_items(sw_value_graph *g, sw_value dict, const sw_value *pairs,
@@ -62,6 +65,8 @@ sw_value swi_value_of_tensor(uint32_t index);
  */
 void swi_graph_drop(sw_value_graph *g, sw_value v);
 uint64_t swi_graph_memory(const sw_value_graph *g);
+/* sw_limits.nodes of the graph. */
+uint64_t swi_graph_node_limit(const sw_value_graph *g);
 
 /*
  * A copy of `v` and of all that it refers to, in another graph (or in the same one). What was

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "model/value_node.h"
 #include "model/value_table.h"
 
 typedef struct pair {

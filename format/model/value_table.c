@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "model/value_node.h"
 
 #define FIRST_SLOTS 64
 

@@ -6,7 +6,7 @@
 #ifndef SW_MODEL_VALUE_TABLE_H
 #define SW_MODEL_VALUE_TABLE_H
 
-#include "model/value_node.h"
+#include "model/value.h"
 
 typedef struct swi_value_slot {
     sw_value key; /* no bits: free */

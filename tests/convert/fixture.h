@@ -282,11 +282,12 @@ static inline void write_st_one(const char *path, const char *name, int rows, in
 #define DCP_RANKS 128
 #define DCP_ITEMS 64
 #define DCP_CHUNKS 128
+#define DCP_PARTS 6
 
 typedef struct dcp_item {
     char key[128];
-    char path[3][96];
-    const char *parts[3];
+    char path[DCP_PARTS][96];
+    const char *parts[DCP_PARTS];
     size_t path_count;
     bool is_object;
     uint32_t axes;
@@ -317,21 +318,23 @@ static inline dcp_world *dcp_begin(void)
     return w;
 }
 
-/* `path`: the parts of the key in the nested state dict, between '/': "model/layers.0.weight". */
+/* `path`: the parts of the key in the nested state dict, between '/', with '#' before positions in
+ * lists: "model/layers.0.weight", "optimizer/param_groups/#0/lr". */
 static inline dcp_item *dcp_key(dcp_world *w, const char *path)
 {
     assert_true(w->count < DCP_ITEMS);
     dcp_item *it = &w->items[w->count++];
-    for (const char *p = path; *p != '\0' && it->path_count < 3;) {
+    for (const char *p = path; *p != '\0' && it->path_count < DCP_PARTS;) {
         size_t n = strcspn(p, "/");
         snprintf(it->path[it->path_count], sizeof it->path[0], "%.*s", (int)n, p);
         it->parts[it->path_count] = it->path[it->path_count];
         it->path_count++;
         p += n + (p[n] == '/');
     }
-    snprintf(it->key, sizeof it->key, "%s", path);
-    for (char *p = it->key; *p != '\0'; p++)
-        *p = *p == '/' ? '.' : *p;
+    size_t size = 0;
+    for (const char *p = path; *p != '\0' && size + 1 < sizeof it->key; p++)
+        if (*p != '#')
+            it->key[size++] = *p == '/' ? '.' : *p;
     return it;
 }
 

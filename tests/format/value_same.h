@@ -85,7 +85,7 @@ static inline bool same_nodes(same_walk *w, sw_value a, sw_value b)
     bool array = sw_value_is_bytearray(w->g, a);
     bool node = (kind >= SW_VALUE_LIST && kind <= SW_VALUE_FROZENSET) || kind == SW_VALUE_OBJECT ||
                 kind == SW_VALUE_PERSISTENT || array;
-    if (node && a.bits != SWI_EMPTY_TUPLE.bits) {
+    if (node && !(kind == SW_VALUE_TUPLE && sw_value_size(w->g, a) == 0)) {
         const uint64_t *there = swi_value_table_find(&w->there, a);
         const uint64_t *back = swi_value_table_find(&w->back, b);
         if (there != NULL || back != NULL)
