@@ -21,18 +21,18 @@ static sw_status resolve(const swi_blob *blob, sw_dtype dtype, bool swapped, swi
     return SW_OK;
 }
 
-static sw_status storage_resolve(const swi_blob *blob, const swi_reader *reader, sw_dtype dtype,
-                                 swi_extent *out, sw_error *err)
+static sw_status storage_resolve(const swi_blob *blob, const swi_reader *reader,
+                                 const swi_blob_want *want, swi_extent *out, sw_error *err)
 {
     (void)reader;
-    return resolve(blob, dtype, false, out, err);
+    return resolve(blob, want->dtype, false, out, err);
 }
 
-static sw_status swapped_resolve(const swi_blob *blob, const swi_reader *reader, sw_dtype dtype,
-                                 swi_extent *out, sw_error *err)
+static sw_status swapped_resolve(const swi_blob *blob, const swi_reader *reader,
+                                 const swi_blob_want *want, swi_extent *out, sw_error *err)
 {
     (void)reader;
-    return resolve(blob, dtype, true, out, err);
+    return resolve(blob, want->dtype, true, out, err);
 }
 
 static sw_status crc_of(const swi_blob *blob, const swi_reader *reader, uint8_t *buffer,
@@ -84,12 +84,12 @@ static sw_status storage_check(const swi_blob *blob, const swi_reader *reader,
 }
 
 /* The frame holds no elements. */
-static sw_status frame_resolve(const swi_blob *blob, const swi_reader *reader, sw_dtype dtype,
-                               swi_extent *out, sw_error *err)
+static sw_status frame_resolve(const swi_blob *blob, const swi_reader *reader,
+                               const swi_blob_want *want, swi_extent *out, sw_error *err)
 {
     (void)blob;
     (void)reader;
-    (void)dtype;
+    (void)want;
     (void)out;
     return swi_fail(err, SW_ERR_ARG, "the frame of an archive holds no elements");
 }
