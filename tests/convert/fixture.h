@@ -290,6 +290,7 @@ typedef struct dcp_item {
     const char *parts[DCP_PARTS];
     size_t path_count;
     bool is_object;
+    sw_dtype dtype; /* another than float32 is all zeros */
     uint32_t axes;
     int64_t shape[4];
     float base;
@@ -342,6 +343,7 @@ static inline dcp_item *dcp_tensor(dcp_world *w, const char *path, uint32_t axes
                                    const int64_t *shape, float base)
 {
     dcp_item *it = dcp_key(w, path);
+    it->dtype = SW_F32;
     it->axes = axes;
     it->base = base;
     for (uint32_t k = 0; k < axes; k++)
@@ -361,9 +363,9 @@ static inline void dcp_chunk(dcp_world *w, dcp_item *it, int rank, const int64_t
         it->length[c][k] = length[k];
         n *= (size_t)length[k];
     }
-    float *data = calloc(n + 1, sizeof *data);
+    float *data = calloc(n + 1, 16);
     assert_non_null(data);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && it->dtype == SW_F32; i++) {
         uint64_t flat = 0, rest = i, at[4] = {0};
         for (uint32_t k = it->axes; k-- > 0; rest /= (uint64_t)length[k])
             at[k] = (uint64_t)offset[k] + rest % (uint64_t)length[k];
@@ -372,7 +374,8 @@ static inline void dcp_chunk(dcp_world *w, dcp_item *it, int rank, const int64_t
         data[i] = it->base + (float)flat;
     }
     uint64_t start = w->files[rank].size;
-    assert_ok(swi_torch_write_tensor(&w->files[rank], SW_F32, it->axes, length, data, &err), &err);
+    assert_ok(swi_torch_write_tensor(&w->files[rank], it->dtype, it->axes, length, data, &err),
+              &err);
     free(data);
     it->rank[c] = rank;
     it->chunks[c] = (swi_dcp_write_chunk){.offset = it->offset[c],
@@ -431,7 +434,7 @@ static inline void dcp_write_index(dcp_world *w, const char *dir, const char *na
                                               .path_parts = it->parts,
                                               .path_count = it->path_count,
                                               .is_object = it->is_object,
-                                              .dtype = SW_F32,
+                                              .dtype = it->dtype,
                                               .axes = it->axes,
                                               .shape = it->shape,
                                               .chunks = &it->chunks[first],

@@ -202,6 +202,45 @@ static void test_dtype(void **state)
     swi_selection_free(&s);
 }
 
+/* An optimizer saved by itself holds no model, and its states are known by their keys. */
+static void test_optimizer_by_itself(void **state)
+{
+    char *dir = *state;
+    make_keys(dir, (const char *const[]){"state/layers.0.w/exp_avg", "state/layers.0.w/exp_avg_sq",
+                                         "state/layers.0.w/step", NULL});
+    sw_convert_options o = {0};
+    expect_refused(dir, &o, SW_ERR_ARG,
+                   "no tensor is left to write: the checkpoint has 3 tensors, 3 of the optimizer");
+}
+
+/* HF-4: what safetensors cannot hold is refused by name, all of it listed. */
+static void test_types_that_the_target_cannot_hold(void **state)
+{
+    char *dir = *state, *out = harness_path(dir, "../%s-out", strrchr(dir, '/') + 1);
+    dcp_world *w = dcp_begin();
+    dcp_whole(w, "model/fine", 0, 1, four, 0);
+    for (int i = 0; i < 2; i++) {
+        dcp_item *it = dcp_tensor(w, i ? "model/worse" : "model/bad", 1, four, 0);
+        it->dtype = SW_C128;
+        dcp_chunk(w, it, 0, (const int64_t[]){0}, four);
+    }
+    dcp_end(w, dir);
+    outcome run;
+    run_convert(dir, out, NULL, &run);
+    assert_run_refused(&run, SW_ERR_UNSUPPORTED,
+                       "tensor \"model.bad\" is complex128, which safetensors cannot hold (2", out);
+    assert_string_equal(run.err.clause, "HF-4");
+    assert_found(&run, SW_WARNING, "dtype-not-held", NULL, "model.worse", "--drop \"worse\"");
+    outcome_free(&run);
+    const char *const drop[] = {"bad", "worse", NULL};
+    sw_convert_options o = {.to = "hf", .drop = drop};
+    run_convert(dir, out, &o, &run);
+    assert_int_equal(run.status, SW_OK);
+    outcome_free(&run);
+    assert_ramp(out, "fine", 1, four, 0);
+    harness_remove(out);
+}
+
 /* The tensor that is damaged is named; leaving it out is a way. */
 static void test_damage_in_what_is_chosen(void **state)
 {
@@ -238,6 +277,8 @@ int main(void)
         test_in_dir(test_only_and_drop),
         test_in_dir(test_prefixes),
         test_in_dir(test_dtype),
+        test_in_dir(test_optimizer_by_itself),
+        test_in_dir(test_types_that_the_target_cannot_hold),
         test_in_dir(test_damage_in_what_is_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
