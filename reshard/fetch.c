@@ -143,8 +143,7 @@ static sw_status read_box(const job *j, swi_box *box, uint8_t *bounce, size_t bo
     if (direct)
         swi_spans_begin(&walk, box, SIZE_MAX / 2, 0, true);
     else
-        /* Swapping takes whole elements, so a gap must not shift them. */
-        swi_spans_begin(&walk, box, bounce_bytes, j->extent->swap ? 0 : GAP_MAX, false);
+        swi_spans_begin(&walk, box, bounce_bytes, GAP_MAX, false);
     while (status == SW_OK && swi_spans_next(&walk, &span)) {
         if (direct)
             status = read_run(j, (uint64_t)span.far, window + span.part.near_base, span.bytes, err);

@@ -184,6 +184,121 @@ static void test_budget_is_kept(void **state)
     world_free(&w);
 }
 
+/* Flips a bit of the record of some blob; returns the blob. */
+static uint32_t damage(world *w)
+{
+    sw_error err = {0};
+    swi_blob blob;
+    swi_file *file;
+    uint8_t byte;
+    uint32_t id = (uint32_t)world_below(w, swi_catalog_blob_count(w->catalog));
+    swi_catalog_blob(w->catalog, id, &blob);
+    uint64_t at = blob.offset_bytes + world_below(w, blob.stored_bytes);
+    assert_ok(swi_store_open_write(w->store, swi_catalog_path(w->catalog, blob.file), &file, &err),
+              &err);
+    assert_ok(swi_file_read(file, at, &byte, 1, &err), &err);
+    byte = (uint8_t)(byte ^ 1U << world_below(w, 8));
+    assert_ok(swi_file_write(file, at, &byte, 1, &err), &err);
+    swi_file_close(file);
+    return id;
+}
+
+static bool skip_done(const void *ctx, uint32_t file)
+{
+    return ((const world_sink *)ctx)->done[file];
+}
+
+/* ---- records larger than a step and runs that go straight to their place
+ * ------------------------- */
+
+/* One tensor, cut `parts` ways on each axis. */
+static void make_large(world *w, sw_dtype dtype, int64_t rows, int64_t columns,
+                       const int64_t parts[2])
+{
+    world_tensor *t = &w->tensors[0];
+    *t = (world_tensor){.name = "t0", .dtype = dtype, .axes = 2, .shape = {rows, columns}};
+    t->elements = (uint64_t)(rows * columns);
+    w->count = 1;
+    w->crc = true;
+    w->fixed_parts = parts;
+    world_build(w);
+}
+
+static void large(sw_dtype dtype, int64_t rows, int64_t columns, const int64_t from[2],
+                  const int64_t to[2])
+{
+    world w = {.prng = {.state = 1}, .plain = true};
+    world_sink sink;
+    sw_error err = {0};
+    sw_tally tally = {0};
+    make_large(&w, dtype, rows, columns, from);
+    w.fixed_parts = to;
+    swi_layout *layout = world_layout(&w);
+    world_sink_make(&sink, layout);
+    assert_ok(swi_execute(&w.source, layout, &sink.sink, NULL, NULL, &tally, &err), &err);
+    world_verify(&w, layout, sink.store);
+    assert_int_equal(tally.checked_bytes, w.tensors[0].elements * sw_dtype_bytes(dtype));
+    assert_int_equal(tally.unchecked_bytes, 0);
+    swi_store_close(sink.store);
+    swi_layout_free(layout);
+    world_free(&w);
+}
+
+static void test_large_records(void **state)
+{
+    static const int64_t one[] = {1, 1}, rows[] = {3, 1}, columns[] = {1, 3}, grid[] = {2, 7};
+    (void)state;
+    large(SW_BF16, 1000, 2100, one, rows);
+    large(SW_F32, 24, 60000, columns, one); /* rows of a shard: 80 KB */
+    large(SW_F32, 24, 60000, one, columns);
+    large(SW_F64, 70, 10000, grid, rows);
+}
+
+/* An earlier run wrote rows 0 to 9: a bit of them is still looked at. */
+static void test_resumed_in_the_middle_of_a_record(void **state)
+{
+    static const int64_t one[] = {1, 1}, two[] = {2, 1};
+    (void)state;
+    for (uint64_t bit = 0; bit < 2; bit++) {
+        world w = {.prng = {.state = 1}, .plain = true};
+        world_sink sink;
+        sw_report *report = NULL;
+        sw_error err = {0};
+        sw_tally tally = {0};
+        swi_blob blob;
+        make_large(&w, SW_U8, 20, 100, one);
+        w.fixed_parts = two;
+        swi_layout *layout = world_layout(&w);
+        const sw_catalog *catalog = swi_layout_catalog(layout);
+        swi_piece p;
+        swi_tensor_piece(catalog, 0, 0, &p);
+        swi_catalog_blob(catalog, p.blob, &blob);
+        world_sink_make(&sink, layout);
+        sink.sink.skip = skip_done;
+        sink.done[blob.file] = true; /* takes the first half, and the second lies elsewhere */
+        if (bit == 1)
+            (void)damage(&w);
+        assert_ok(sw_report_make(&report, &err), &err);
+        sw_status status = swi_execute(&w.source, layout, &sink.sink, NULL, report, &tally, &err);
+        swi_blob second;
+        swi_tensor_piece(catalog, 0, 1, &p);
+        swi_catalog_blob(catalog, p.blob, &second);
+        assert_int_not_equal(second.file, blob.file);
+        if (bit == 0) {
+            assert_ok(status, &err);
+            assert_int_equal(tally.checked_bytes, 2000);
+        } else {
+            assert_error(&err, SW_ERR_CORRUPT, "expected ");
+            assert_int_equal(sw_report_count(report), 1);
+            assert_string_equal(sw_report_at(report, 0)->tensor, "t0");
+        }
+        sw_report_free(report);
+        swi_store_close(sink.store);
+        swi_layout_free(layout);
+        world_free(&w);
+    }
+}
+
 /* ---- casts on the way ---------------------------------------------------------------------------
  */
 
@@ -252,25 +367,6 @@ static void test_casts(void **state)
 
 /* ---- CRCs
  * ----------------------------------------------------------------------------------------- */
-
-/* Flips a bit of the record of some blob; returns the blob. */
-static uint32_t damage(world *w)
-{
-    sw_error err = {0};
-    swi_blob blob;
-    swi_file *file;
-    uint8_t byte;
-    uint32_t id = (uint32_t)world_below(w, swi_catalog_blob_count(w->catalog));
-    swi_catalog_blob(w->catalog, id, &blob);
-    uint64_t at = blob.offset_bytes + world_below(w, blob.stored_bytes);
-    assert_ok(swi_store_open_write(w->store, swi_catalog_path(w->catalog, blob.file), &file, &err),
-              &err);
-    assert_ok(swi_file_read(file, at, &byte, 1, &err), &err);
-    byte = (uint8_t)(byte ^ 1U << world_below(w, 8));
-    assert_ok(swi_file_write(file, at, &byte, 1, &err), &err);
-    swi_file_close(file);
-    return id;
-}
 
 static void test_a_flipped_bit(void **state)
 {
@@ -465,11 +561,6 @@ static void test_stopped_by_progress(void **state)
 /* ---- going on after an earlier run
  * ------------------------------------------------------------------- */
 
-static bool skip_done(const void *ctx, uint32_t file)
-{
-    return ((const world_sink *)ctx)->done[file];
-}
-
 /* Some files are there already: they are left alone, the rest is made, all CRCs are still checked.
  */
 static void test_resumed(void **state)
@@ -570,6 +661,8 @@ int main(void)
         cmocka_unit_test(test_any_number_of_threads),
         cmocka_unit_test(test_default_budget),
         cmocka_unit_test(test_budget_is_kept),
+        cmocka_unit_test(test_large_records),
+        cmocka_unit_test(test_resumed_in_the_middle_of_a_record),
         cmocka_unit_test(test_casts),
         cmocka_unit_test(test_a_flipped_bit),
         cmocka_unit_test(test_a_failed_read),

@@ -215,6 +215,49 @@ static void test_scan_finds_each_flip(void **state)
     }
 }
 
+/* Two names for one record: it is read once. */
+static void test_scan_reads_a_shared_record_once(void **state)
+{
+    world w = {.crc = true};
+    sw_error err = {0};
+    sw_tally tally = {0};
+    swi_builder *builder = NULL;
+    sw_catalog *catalog = NULL;
+    const int64_t shape[] = {8};
+    uint32_t file;
+    (void)state;
+    world_make(&w, 13002);
+    memset(&world_records[0], 0, sizeof world_records[0]);
+    world_records[0].stored = 8;
+    swi_file *bytes;
+    assert_ok(swi_store_open_write(w.store, world_path(0), &bytes, &err), &err);
+    assert_ok(swi_file_write(bytes, 0, "0123456789abcdef", 16, &err), &err);
+    swi_file_close(bytes);
+    assert_ok(swi_builder_make(NULL, &builder, &err), &err);
+    assert_ok(swi_builder_file(builder, world_path(0), UINT32_MAX, &file, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        char name[2] = {(char)('a' + i), 0};
+        uint32_t tensor;
+        swi_tensor_in in = {name, 1, SW_U8, 1, shape, SW_ROLE_PARAMETER};
+        swi_blob blob = {.ops = &world_ops,
+                         .file = file,
+                         .offset_bytes = i == 2 ? 8 : 0,
+                         .stored_bytes = 8,
+                         .bytes = 8};
+        swi_piece p = {.axes = 1, .view = {8}, .length = {8}, .stride_bytes = {1}};
+        assert_ok(swi_builder_tensor(builder, &in, &tensor, &err), &err);
+        assert_ok(swi_builder_blob(builder, &blob, &p.blob, &err), &err);
+        assert_ok(swi_builder_piece(builder, tensor, &p, &err), &err);
+    }
+    assert_ok(swi_builder_freeze(builder, NULL, &catalog, &err), &err);
+    const swi_source source = {.catalog = catalog, .reader = w.source.reader};
+    assert_ok(swi_scan(&source, NULL, NULL, &tally, &err), &err);
+    assert_int_equal(tally.read_bytes, 16);
+    assert_int_equal(tally.unchecked_bytes, 16);
+    sw_catalog_free(catalog);
+    world_free(&w);
+}
+
 static bool stop_at_once(void *ctx, const sw_progress *progress)
 {
     sw_progress *last = ctx;
@@ -241,9 +284,12 @@ static void test_scan_is_stopped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_interval),    cmocka_unit_test(test_holes),
-        cmocka_unit_test(test_compare),         cmocka_unit_test(test_scan_finds_each_flip),
+        cmocka_unit_test(test_any_interval),
+        cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_compare),
+        cmocka_unit_test(test_scan_finds_each_flip),
         cmocka_unit_test(test_scan_is_stopped),
+        cmocka_unit_test(test_scan_reads_a_shared_record_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,6 +266,114 @@ static void test_finished_files(void **state)
     assert_true(refused > 30);
 }
 
+/* ---- faults that make up for one another
+ * ---------------------------------------------------------- */
+
+/* Rows 0 and 1 lie in one blob, 2 and 3 in another: the first move takes a row of the second. */
+static sw_status greedy_reads(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    sw_status status = swi_plan_reads(ctx, w, moves, err);
+    assert_int_equal(moves->count, 2);
+    assert_int_equal(moves->items[0].axes, 1);
+    moves->items[0].length[0] += 3;
+    moves->items[1].length[0] -= 3;
+    moves->items[1].blob_base += moves->items[1].blob_stride[0] * 3;
+    moves->items[1].window_base += moves->items[1].window_stride[0] * 3;
+    return status;
+}
+
+static void test_a_move_past_its_piece(void **state)
+{
+    static const int64_t two[] = {2, 1};
+    world w = {.count = 1, .plain = true, .fixed_parts = two, .prng = {.state = 2}};
+    sw_error err = {0};
+    swi_plan *plan = NULL;
+    (void)state;
+    w.tensors[0] =
+        (world_tensor){.name = "t0", .dtype = SW_F32, .axes = 2, .shape = {4, 3}, .elements = 12};
+    world_build(&w);
+    swi_layout *layout = world_layout(&w);
+    assert_ok(swi_plan_make(w.catalog, layout, 4096, NULL, NULL, &plan, &err), &err);
+    const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none};
+    const swi_plan_view greedy = {plan, view_next, greedy_reads, view_writes, skip_none};
+    assert_ok(swi_plan_check_view(&sound, w.catalog, layout, NULL, &err), &err);
+    assert_int_equal(swi_plan_check_view(&greedy, w.catalog, layout, NULL, &err), SW_ERR_CONFLICT);
+    assert_error(&err, SW_ERR_CONFLICT, "element 0: is not read from where it lies");
+    swi_plan_free(plan);
+    swi_layout_free(layout);
+    world_free(&w);
+}
+
+/* One tensor of a plan is read from the byte behind. Any thread may ask. */
+typedef struct wrong_tensor {
+    const swi_plan *plan;
+    uint32_t tensor;
+} wrong_tensor;
+
+static bool wrong_next(const void *ctx, swi_plan_cursor *cursor, swi_window *out)
+{
+    return swi_plan_next(((const wrong_tensor *)ctx)->plan, cursor, out);
+}
+
+static sw_status wrong_reads(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    const wrong_tensor *wrong = ctx;
+    sw_status status = swi_plan_reads(wrong->plan, w, moves, err);
+    if (w->tensor == wrong->tensor)
+        moves->items[moves->count - 1].blob_base++;
+    return status;
+}
+
+static sw_status wrong_writes(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    return swi_plan_writes(((const wrong_tensor *)ctx)->plan, w, moves, err);
+}
+
+/* ---- large plans
+ * ------------------------------------------------------------------------------------ */
+
+/* Six tensors of 4000 rows, each a piece: several threads share the proof. */
+static void test_large_plans(void **state)
+{
+    static const int64_t rows[] = {4000, 1}, one[] = {1, 1};
+    world w = {.count = 6, .plain = true, .fixed_parts = rows, .prng = {.state = 2}};
+    sw_error err = {0};
+    swi_plan *plan = NULL;
+    const sw_work_options work = {.threads = 4};
+    (void)state;
+    for (uint32_t id = 0; id < 6; id++) {
+        w.tensors[id] =
+            (world_tensor){.dtype = SW_BF16, .axes = 2, .shape = {4000, 2}, .elements = 8000};
+        (void)snprintf(w.tensors[id].name, sizeof w.tensors[id].name, "t%u", id);
+    }
+    world_build(&w);
+    w.fixed_parts = one;
+    swi_layout *layout = world_layout(&w);
+    assert_ok(swi_plan_make(w.catalog, layout, 4096, NULL, NULL, &plan, &err), &err);
+    assert_ok(swi_plan_check(plan, w.catalog, layout, &work, &err), &err);
+    for (uint64_t window = 0; window < 24; window++) {
+        /* Several threads walk the mutant, so it must not change while they do. */
+        mutant m = {.plan = plan, .prng = &w.prng, .kind = BLOB_BASE, .window = window};
+        const sw_work_options alone = {.threads = 1};
+        const swi_plan_view view = {
+            .ctx = &m, .next = mutant_next, .reads = mutant_reads, .writes = mutant_writes};
+        assert_int_equal(swi_plan_check_view(&view, w.catalog, layout, &alone, &err),
+                         SW_ERR_CONFLICT);
+    }
+    for (uint32_t id = 0; id < 6; id++) {
+        const wrong_tensor wrong = {.plan = plan, .tensor = id};
+        const swi_plan_view view = {&wrong, wrong_next, wrong_reads, wrong_writes, NULL};
+        char name[16];
+        (void)snprintf(name, sizeof name, "tensor \"t%u\"", id);
+        assert_int_equal(swi_plan_check_view(&view, w.catalog, layout, &work, &err),
+                         SW_ERR_CONFLICT);
+        assert_error(&err, SW_ERR_CONFLICT, name);
+    }
+    swi_plan_free(plan);
+    swi_layout_free(layout);
+    world_free(&w);
+}
+
 /* ---- the shape of windows ----------------------------------------------------------------------
  */
 
@@ -454,6 +562,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans_and_mutants),
         cmocka_unit_test(test_replicas_are_read_once),
+        cmocka_unit_test(test_a_move_past_its_piece),
+        cmocka_unit_test(test_large_plans),
         cmocka_unit_test(test_finished_files),
         cmocka_unit_test(test_windows_are_whole_rows),
         cmocka_unit_test(test_refusals),

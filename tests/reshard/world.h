@@ -20,7 +20,7 @@
 #include "model/catalog.h"
 
 #define WORLD_TENSORS_MAX 8
-#define WORLD_RECORDS_MAX 4096
+#define WORLD_RECORDS_MAX 32768
 #define WORLD_FILES 4
 
 typedef struct world_tensor {
@@ -58,6 +58,8 @@ typedef struct world {
     bool crc;      /* records with CRC */
     bool strided;  /* records with strides and the other byte order */
     bool replicas; /* some pieces twice */
+    bool plain;    /* dense pieces in the shape's own view; those of a layout in turns of files */
+    const int64_t *fixed_parts; /* how axes are cut; NULL: at random */
 } world;
 
 static inline uint64_t world_below(world *w, uint64_t n)
@@ -113,6 +115,8 @@ static inline uint32_t world_grid(world *w, const world_tensor *t, int64_t parts
     uint32_t count = 1;
     for (uint32_t k = 0; k < t->axes; k++) {
         parts[k] = world_below(w, 2) != 0 ? 1 : (int64_t)world_below(w, 5) + 1;
+        if (w->fixed_parts != NULL)
+            parts[k] = w->fixed_parts[k];
         count *= (uint32_t)parts[k];
     }
     return count;
@@ -137,7 +141,7 @@ static inline void world_view(world *w, const world_tensor *t, const world_cut *
     *p = (swi_piece){0};
     for (uint32_t k = 0; k < t->axes; k++) {
         int64_t size = t->shape[k], half = size % 2 == 0 ? 2 : size % 3 == 0 ? 3 : 1;
-        bool whole = cut->length[k] == size;
+        bool whole = cut->length[k] == size && !w->plain;
         if (whole && half > 1 && p->axes + 2 < SW_MAX_AXES && world_below(w, 4) == 0) {
             p->view[p->axes] = p->length[p->axes] = size / half;
             p->view[p->axes + 1] = p->length[p->axes + 1] = half;
@@ -163,7 +167,7 @@ static inline uint64_t world_strides(world *w, swi_piece *p, uint32_t element_by
     uint32_t order[SW_MAX_AXES];
     for (uint32_t k = 0; k < p->axes; k++)
         order[k] = p->axes - 1 - k;
-    for (uint32_t k = 0; k + 1 < p->axes && world_below(w, 2) == 0; k++) {
+    for (uint32_t k = 0; !w->plain && k + 1 < p->axes && world_below(w, 2) == 0; k++) {
         uint32_t j = (uint32_t)world_below(w, p->axes);
         uint32_t swap = order[k];
         order[k] = order[j];
@@ -176,6 +180,13 @@ static inline uint64_t world_strides(world *w, swi_piece *p, uint32_t element_by
             bytes += element_bytes * world_below(w, 3);
         p->stride_bytes[k] = (int64_t)bytes;
         bytes *= (uint64_t)p->length[k];
+    }
+    /* Now and then an axis that runs backwards. */
+    for (uint32_t k = 0; gaps && bytes > 0 && k < p->axes; k++) {
+        if (world_below(w, 4) != 0)
+            continue;
+        p->base_bytes += p->stride_bytes[k] * (p->length[k] - 1);
+        p->stride_bytes[k] = -p->stride_bytes[k];
     }
     return bytes;
 }
@@ -312,8 +323,8 @@ static inline uint8_t *world_make_record(world *w, const world_tensor *t, const 
     uint64_t room = world_strides(w, &shape, es, true);
     r->strided = true;
     r->swap = world_below(w, 2) == 0;
-    r->start = world_below(w, 3) * es;
-    r->stored = room + r->start;
+    r->start = world_below(w, 3) * es + (uint64_t)shape.base_bytes;
+    r->stored = room + r->start - (uint64_t)shape.base_bytes;
     r->axes = 2;
     memcpy(r->shape, shape.view, sizeof r->shape);
     memcpy(r->stride, shape.stride_bytes, sizeof r->stride);
@@ -335,7 +346,8 @@ static inline void world_add_piece(world *w, world_builder *b, uint32_t tensor, 
     sw_error err = {0};
     swi_piece p;
     world_view(w, t, cut, &p);
-    uint64_t bytes = world_strides(w, &p, sw_dtype_bytes(t->dtype), world_below(w, 4) == 0);
+    uint64_t bytes =
+        world_strides(w, &p, sw_dtype_bytes(t->dtype), !w->plain && world_below(w, 4) == 0);
     if (bytes == 0)
         return;
     uint8_t *dense = calloc(1, bytes);
@@ -522,7 +534,10 @@ static inline void world_place(world *w, world_plan *plan, uint32_t id, const wo
     swi_piece p;
     world_view(w, t, cut, &p);
     uint64_t bytes = world_strides(w, &p, sw_dtype_bytes(t->dtype), false);
-    uint32_t file = (uint32_t)world_below(w, WORLD_FILES - 1); /* the last one stays empty */
+    /* The last file stays empty. */
+    uint32_t file = (uint32_t)world_below(w, WORLD_FILES - 1);
+    if (w->plain)
+        file = plan->count % 2;
     if (bytes == 0)
         return;
     uint64_t gap = world_below(w, 3) == 0 ? world_below(w, 20) : 0;
