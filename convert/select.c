@@ -188,6 +188,30 @@ static sw_status say_cleaned(selecting *s, uint64_t removed, sw_error *err)
                           removed);
 }
 
+/* A pattern that meets no tensor is most likely a slip of the pen. */
+static sw_status say_unmatched(selecting *s, const char *option, const char *const *globs,
+                               const char *section, sw_error *err)
+{
+    for (; globs != NULL && *globs != NULL; globs++) {
+        const char *const one[] = {*globs, NULL};
+        bool met = false;
+        for (size_t i = 0; !met && i < sw_catalog_tensor_count(s->catalog); i++) {
+            sw_tensor_info info;
+            const char *inner;
+            met = in_section(s, i, section, &inner, &info) && matches(one, inner, info.name);
+        }
+        if (met)
+            continue;
+        swi_quoted q;
+        swi_finding_in in = {.severity = SW_WARNING, .code = "unmatched-glob"};
+        sw_status st = swi_report_add(s->report, &in, err, "%s \"%s\" meets no tensor of the model",
+                                      option, swi_quote_str(&q, *globs));
+        if (st != SW_OK)
+            return st;
+    }
+    return SW_OK;
+}
+
 static sw_status collect(selecting *s, sw_error *err)
 {
     const char *section = NULL;
@@ -195,6 +219,11 @@ static sw_status collect(selecting *s, sw_error *err)
     if (st != SW_OK)
         return st;
     s->out->section = section ? section : "";
+    st = say_unmatched(s, "--only", s->options->only, section, err);
+    if (st == SW_OK)
+        st = say_unmatched(s, "--drop", s->options->drop, section, err);
+    if (st != SW_OK)
+        return st;
     bool drop_module = !s->options->keep_prefixes && all_have_module(s, section);
     uint64_t removed = 0;
     for (size_t i = 0; i < sw_catalog_tensor_count(s->catalog); i++) {

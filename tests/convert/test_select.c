@@ -172,6 +172,26 @@ static void test_only_and_drop(void **state)
                    "1 of the optimizer, 4 dropped");
 }
 
+/* A pattern that meets nothing is said: a slip there leaves too much or too little. */
+static void test_patterns_that_meet_nothing(void **state)
+{
+    char *dir = *state, *out = harness_path(dir, "../%s-out", strrchr(dir, '/') + 1);
+    make_keys(dir, (const char *const[]){"model/a", "model/b", "optim/state.a.step", NULL});
+    const char *const only[] = {"a", "B", NULL}, *const drop[] = {"model.b", "optim.*", NULL};
+    sw_convert_options o = {.to = "hf", .only = only, .drop = drop};
+    outcome run;
+    run_convert(dir, out, &o, &run);
+    assert_int_equal(run.status, SW_OK);
+    assert_int_equal(sw_report_total(run.report, SW_WARNING), 2);
+    assert_string_equal(sw_report_at(run.report, 1)->message,
+                        "--only \"B\" meets no tensor of the model");
+    assert_string_equal(sw_report_at(run.report, 0)->message,
+                        "--drop \"optim.*\" meets no tensor of the model");
+    assert_found(&run, SW_WARNING, "unmatched-glob", NULL, NULL, "");
+    outcome_free(&run);
+    harness_remove(out);
+}
+
 static void test_prefixes(void **state)
 {
     char *dir = *state;
@@ -275,6 +295,7 @@ int main(void)
         test_in_dir(test_real_submodule_called_module),
         test_in_dir(test_collision),
         test_in_dir(test_only_and_drop),
+        test_in_dir(test_patterns_that_meet_nothing),
         test_in_dir(test_prefixes),
         test_in_dir(test_dtype),
         test_in_dir(test_optimizer_by_itself),
