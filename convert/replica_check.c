@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/report.h"
+#include "base/text.h"
 #include "replicas.h"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
@@ -28,6 +29,24 @@ static void coordinates(const sw_tensor_info *info, uint64_t flat, char *text, s
         snprintf(text + used, size - used, "]");
 }
 
+/* Another file that holds this element, or "". */
+static const char *other_file(const sw_catalog *catalog, uint32_t tensor, uint64_t flat,
+                              uint32_t copy)
+{
+    sw_tensor_info info;
+    sw_catalog_tensor(catalog, tensor, &info);
+    for (uint64_t i = 0; i < info.piece_count; i++) {
+        swi_piece piece, boxes[SWI_INTERVAL_MAX];
+        swi_blob blob;
+        swi_tensor_piece(catalog, tensor, i, &piece);
+        if (piece.blob == copy || swi_piece_in_interval(&piece, flat, flat + 1, boxes) == 0)
+            continue;
+        swi_catalog_blob(catalog, piece.blob, &blob);
+        return swi_catalog_path(catalog, blob.file);
+    }
+    return "";
+}
+
 static sw_status say(const sw_checkpoint *checkpoint, uint32_t tensor, uint64_t first,
                      uint32_t copy, sw_report *report, sw_error *err)
 {
@@ -43,10 +62,11 @@ static sw_status say(const sw_checkpoint *checkpoint, uint32_t tensor, uint64_t 
                          .code = "replicas-differ",
                          .file = swi_catalog_path(catalog, blob.file),
                          .tensor = info.name};
+    swi_quoted q;
     return swi_report_add(report, &in, err,
-                          "the copy in this file differs from another rank's, first at %s: nothing "
+                          "the copy in this file differs from the one in %s, first at %s: nothing "
                           "tells which is right",
-                          where);
+                          swi_quote_str(&q, other_file(catalog, tensor, first, copy)), where);
 }
 
 sw_status swi_replica_check(const sw_checkpoint *checkpoint, uint32_t tensor, sw_report *report,
