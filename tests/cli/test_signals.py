@@ -1,8 +1,10 @@
-"""SIGINT and SIGTERM in a long conversion: what is finished is kept, the code is 128 + the signal, and
-the same command takes it up."""
+"""Long conversions. SIGINT and SIGTERM: what is finished is kept, the code is 128 + the signal, and the
+same command takes it up. Progress is shown on a terminal, and only there."""
 import glob
 import json
 import os
+import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -70,6 +72,45 @@ def check_signal(number, want):
     shutil.rmtree("out")
 
 
+def on_terminal():
+    """What a run writes to a terminal on standard error; it is held up so that it takes its time."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([BINARY, *ARGV], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=follower)
+    os.close(follower)
+    until = time.monotonic() + 60
+    while process.poll() is None and finished_files() == 0 and time.monotonic() < until:
+        pass
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(0.6)
+    process.send_signal(signal.SIGCONT)
+    out = process.communicate(timeout=60)[0].decode()
+    said = b""
+    try:
+        while part := os.read(leader, 65536):
+            said += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(leader)
+    shutil.rmtree("out")
+    return process.returncode, out, said.decode()
+
+
+def check_progress():
+    for _ in range(20):
+        code, out, said = on_terminal()
+        expect("a run on a terminal", code == 0 and out.endswith("done: out\n"), out)
+        if said:
+            break
+    lines = said.split("\r")
+    if not expect("progress is shown at all", len(lines) > 2, repr(said)):
+        return
+    expect("progress is shown", re.fullmatch(r" *\d+ %  [\d.]+ .?B of 83.9 MB, [\d.]+ .?B/s *", lines[1]),
+           repr(said))
+    expect("and wiped", lines[-1] == "" and lines[-2].strip() == "", repr(said))
+    expect("without colours", "\x1b" not in said, repr(said))
+
+
 def main():
     os.mkdir("source")
     block = os.urandom(1 << 20)
@@ -86,6 +127,7 @@ def main():
     shutil.rmtree("out")
     check_signal(signal.SIGINT, want)
     check_signal(signal.SIGTERM, want)
+    check_progress()
     _cli.finish()
 
 
