@@ -29,8 +29,8 @@ static const char convert_help[] =
     "DEST appears whole or not at all. A run that was killed is taken up by the same command.\n"
     "\n"
     "exit codes: 0 done; 2 could not (corrupt, incomplete, contradictory, unknown, I/O);\n"
-    "3 something that the target could have held was not carried; 5 refused (unsafe, DEST exists,\n"
-    "over a limit); 128+N ended by signal N\n"
+    "3 only in part (something is missing in SOURCE, or was not carried that DEST could hold);\n"
+    "5 refused (unsafe, DEST exists, over a limit); 128+N ended by signal N\n"
     "Any defect of SOURCE refuses it, unless --only, --drop or --drop-role leave the damaged "
     "out.\n";
 
@@ -85,6 +85,8 @@ static void on_plan(void *ctx, const sw_plan_tensor *t)
 
 static void show_left_out(const sw_convert_summary *s)
 {
+    if (s->incomplete)
+        puts("in part: of the source something is missing, so it may have had more tensors");
     if (s->optimizer_tensors + s->other_tensors + s->values + s->dropped_tensors == 0)
         return;
     fputs("not carried:", stdout);
@@ -222,9 +224,9 @@ static bool parse(run *r, int argc, char **argv)
 
 static int finish(run *r)
 {
-    int code = r->status != SW_OK                       ? exit_of(r->status)
-               : r->sum.partial && r->drop_role == NULL ? EXIT_PARTIAL
-                                                        : EXIT_DONE;
+    int code = r->status != SW_OK                                              ? exit_of(r->status)
+               : r->sum.incomplete || (r->sum.partial && r->drop_role == NULL) ? EXIT_PARTIAL
+                                                                               : EXIT_DONE;
     sw_report_sort(r->report);
     if (r->c.json)
         end_json(r, code);

@@ -92,10 +92,11 @@ static sw_status refuse_defects(const job *j, sw_error *err)
         return SW_OK;
     sw_status status = f->status != SW_OK ? f->status : SW_ERR_CORRUPT;
     return swi_fail(err, status,
-                    "%s%s%s%s%s: %s; verify lists all that is wrong, and --drop-role optimizer or "
+                    "%s%s%s%s%s%s%s; verify lists all that is wrong, and --drop-role optimizer or "
                     "--only converts what is whole",
                     f->file, f->file[0] && f->tensor[0] ? ": " : "", f->tensor[0] ? "\"" : "",
-                    f->tensor, f->tensor[0] ? "\"" : "", f->message);
+                    f->tensor, f->tensor[0] ? "\"" : "", f->file[0] || f->tensor[0] ? ": " : "",
+                    f->message);
 }
 
 /* The one floating-point type of the tensors to be written, or SW_DTYPE_NONE. */
@@ -175,7 +176,8 @@ static void summarise(job *j)
     s->other_tensors = j->selection.other;
     s->tied_tensors = j->selection.tied;
     s->values = sw_catalog_value_count(sw_checkpoint_catalog(j->source));
-    s->partial = (j->target->holds_optimizer && s->optimizer_tensors > 0) ||
+    s->incomplete = swi_checkpoint_incomplete(j->source);
+    s->partial = s->incomplete || (j->target->holds_optimizer && s->optimizer_tensors > 0) ||
                  (j->target->holds_values && s->values > 0);
     uint64_t memory =
         j->options->work.memory_bytes ? j->options->work.memory_bytes : UINT64_C(40) << 20;

@@ -166,6 +166,7 @@ static sw_status missing_ranks(swi_opening *o, const swi_dcp_part *parts, size_t
     }
     if (gaps.count == 0)
         return SW_OK;
+    swi_opening_incomplete(o);
     swi_finding_in in = {
         .severity = SW_DEFECT, .status = SW_ERR_INCOMPLETE, .code = "missing-rank"};
     return swi_report_add(o->report, &in, err,

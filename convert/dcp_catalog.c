@@ -286,6 +286,7 @@ static sw_status leave_out(filling *f, const swi_dcp_tensor *t, sw_error *err)
             reach(f, &chunk.place);
     }
     swi_quoted q;
+    swi_opening_incomplete(f->o);
     swi_finding_in in = {.severity = SW_WARNING,
                          .status = SW_ERR_UNSUPPORTED,
                          .code = "unknown-dtype",

@@ -18,6 +18,7 @@ typedef struct swi_listing_entry {
     swi_entry_kind kind;
     bool is_link;
     uint64_t bytes;
+    int64_t mtime_ns;
 } swi_listing_entry;
 
 /* One level of a folder, sorted by name; or the one entry called `only` (NULL: all). */
@@ -51,6 +52,8 @@ SW_MUST_USE sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const
                                           const char *name, sw_error *err);
 /* Notes that reading the metadata took at most so much memory for a time; the largest counts. */
 void swi_opening_memory(swi_opening *o, uint64_t bytes);
+/* Says that there may be tensors of which nothing in the catalog tells: a part is missing. */
+void swi_opening_incomplete(swi_opening *o);
 /* A short fact for inspect. */
 SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err,
                                        const char *fmt, ...) SW_PRINTF(4, 5);
@@ -125,6 +128,7 @@ const swi_framework *swi_checkpoint_framework(const sw_checkpoint *checkpoint);
 void *swi_checkpoint_kept(const sw_checkpoint *checkpoint);
 /* Resolved. */
 sw_limits swi_checkpoint_limits(const sw_checkpoint *checkpoint);
+bool swi_checkpoint_incomplete(const sw_checkpoint *checkpoint);
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint);
 const swi_listing *swi_checkpoint_listing(const sw_checkpoint *checkpoint);
 /* Whether it is one file by itself, and what lies beside it is none of its business. */

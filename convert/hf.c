@@ -146,6 +146,7 @@ static sw_status open_headers(reading *r, sw_error *err)
             break;
         }
         last = cause;
+        swi_opening_incomplete(r->o);
         swi_finding_in in = {.severity = SW_DEFECT,
                              .status = opened,
                              .code = "unreadable-file",
@@ -158,7 +159,7 @@ static sw_status open_headers(reading *r, sw_error *err)
     if (st == SW_OK && readable == 0 && last.status != SW_OK) {
         if (err != NULL)
             *err = last;
-        return last.status;
+        return r->count == 1 ? swi_error_prefix(err, "%s", r->shards[0].name) : last.status;
     }
     if (st == SW_OK && readable == 0)
         return swi_fail(err, SW_ERR_INCOMPLETE, "none of its safetensors files is there");
@@ -271,9 +272,11 @@ static sw_status add_tensor(reading *r, uint32_t which, size_t i, sw_error *err)
     uint32_t axes;
     swi_st_at(s->st, i, &t);
     const int64_t *offset = swi_st_saved_offsets(s->st, i, &axes);
-    if (t.dtype == SW_DTYPE_NONE)
+    if (t.dtype == SW_DTYPE_NONE) {
+        swi_opening_incomplete(r->o);
         return finding(r, SW_WARNING, SW_ERR_UNSUPPORTED, "unknown-dtype", s->name, t.name,
                        "its element type is not known here; it is left out", err);
+    }
     uint32_t name = (uint32_t)swi_names_find(r->tensors, t.name, t.name_size);
     bool is_new = r->known[name].id == UINT32_MAX;
     if (!is_new && !in_parts(r, s, i)) {
@@ -321,10 +324,11 @@ static sw_status check_index(reading *r, sw_error *err)
         uint32_t file;
         if (!swi_hf_index_at(r->found.index, i, &name, &file) || r->shards[file].st == NULL)
             continue;
-        if (swi_st_find(r->shards[file].st, name) < 0)
-            st =
-                finding(r, SW_DEFECT, SW_ERR_INCOMPLETE, "missing-tensor", r->shards[file].name,
-                        name, "the index places this tensor in this file and it is not there", err);
+        if (swi_st_find(r->shards[file].st, name) >= 0)
+            continue;
+        swi_opening_incomplete(r->o);
+        st = finding(r, SW_DEFECT, SW_ERR_INCOMPLETE, "missing-tensor", r->shards[file].name, name,
+                     "the index places this tensor in this file and it is not there", err);
     }
     for (size_t k = 0; st == SW_OK && k < r->count; k++) {
         const swi_st *file = r->shards[k].st;

@@ -38,10 +38,24 @@ void swi_identity_text(swi_identity *id, const char *text)
         swi_identity_bytes(id, text, strlen(text));
 }
 
+/* Index files are no files of the catalog, and say what the bytes of those that are mean. */
+static void add_listing(swi_identity *id, const swi_listing *listing)
+{
+    for (size_t i = 0; i < swi_listing_count(listing); i++) {
+        const swi_listing_entry *e = swi_listing_at(listing, i);
+        if (e->kind != SWI_ENTRY_FILE)
+            continue;
+        swi_identity_text(id, e->name);
+        swi_identity_number(id, e->bytes);
+        swi_identity_number(id, (uint64_t)e->mtime_ns);
+    }
+}
+
 sw_status swi_identity_source(swi_identity *id, const sw_checkpoint *checkpoint, sw_error *err)
 {
     const sw_catalog *catalog = sw_checkpoint_catalog(checkpoint);
     swi_identity_text(id, sw_checkpoint_framework(checkpoint));
+    add_listing(id, swi_checkpoint_listing(checkpoint));
     for (size_t i = 0; i < sw_catalog_file_count(catalog); i++) {
         sw_file_info info;
         swi_entry entry;

@@ -29,6 +29,7 @@ static sw_status add_entry(void *ctx, const swi_entry *entry, sw_error *err)
     e->kind = entry->kind;
     e->is_link = entry->is_link;
     e->bytes = entry->bytes;
+    e->mtime_ns = entry->mtime_ns;
     l->count++;
     return SW_OK;
 }

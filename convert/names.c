@@ -37,8 +37,7 @@ bool swi_has_module_prefix(const char *name)
 sw_status swi_clean_name(const char *name, bool drop_module, swi_buf *out, uint64_t *removed,
                          sw_error *err)
 {
-    size_t start = out->size;
-    bool at_front = true; /* nothing but wrappers so far */
+    bool at_front = true; /* nothing but wrappers so far, none of which is written */
     for (;;) {
         size_t n = part_size(name);
         bool last = name[n] == '\0';
@@ -51,8 +50,8 @@ sw_status swi_clean_name(const char *name, bool drop_module, swi_buf *out, uint6
             name += n + 1;
             continue;
         }
+        sw_status st = at_front ? SW_OK : swi_buf_u8(out, '.', err);
         at_front = false;
-        sw_status st = out->size > start ? swi_buf_u8(out, '.', err) : SW_OK;
         if (st == SW_OK)
             st = swi_buf_append(out, name, n, err);
         if (st != SW_OK)

@@ -37,6 +37,7 @@ struct sw_checkpoint {
     swi_source source;
     swi_view view; /* of the tensor read last: reading on costs no second look at its parts */
     bool has_view;
+    bool incomplete;
 };
 
 sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text, const char *name,
@@ -67,6 +68,11 @@ void swi_opening_memory(swi_opening *o, uint64_t bytes)
 uint64_t swi_checkpoint_open_memory(const sw_checkpoint *checkpoint)
 {
     return checkpoint->open_memory;
+}
+
+void swi_opening_incomplete(swi_opening *o)
+{
+    o->checkpoint->incomplete = true;
 }
 
 sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err, const char *fmt, ...)
@@ -320,6 +326,11 @@ void *swi_checkpoint_kept(const sw_checkpoint *checkpoint)
 sw_limits swi_checkpoint_limits(const sw_checkpoint *checkpoint)
 {
     return checkpoint->limits;
+}
+
+bool swi_checkpoint_incomplete(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->incomplete;
 }
 
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint)

@@ -16,6 +16,19 @@ static bool is_one_of(const char *text, const char *const *known, size_t count)
     return false;
 }
 
+/* "optim", "optimizer", "optimizers", "optimizer_0", "optim.state": not "optimus". */
+static bool is_optimizer_key(const char *text)
+{
+    if (!begins(text, "optim"))
+        return false;
+    text += strlen("optim");
+    if (begins(text, "izer"))
+        text += strlen("izer");
+    if (*text == 's')
+        text++;
+    return !(*text >= 'a' && *text <= 'z');
+}
+
 /* A key under which people keep a module's own state dict. */
 static bool is_module_key(const char *part)
 {
@@ -57,7 +70,7 @@ static sw_role divide(const swi_path *path, size_t *cut)
     for (size_t i = 0; i < path->count && role == SW_ROLE_OTHER; i++) {
         if (path->is_index[i])
             continue;
-        if (begins(path->parts[i], "optim"))
+        if (is_optimizer_key(path->parts[i]))
             role = SW_ROLE_OPTIMIZER;
         else if (is_module_key(path->parts[i]))
             role = SW_ROLE_PARAMETER;
@@ -94,7 +107,7 @@ sw_status swi_section_of(const swi_path *path, const char *key, swi_section *out
     if (st == SW_OK)
         st = join_parts(path, cut, path->count, &out->name, err);
     if (st == SW_OK && path->count == 0) { /* NAM-3: the key is all there is */
-        role = begins(key, "optim") || is_flat_state(key) ? SW_ROLE_OPTIMIZER : SW_ROLE_PARAMETER;
+        role = is_optimizer_key(key) || is_flat_state(key) ? SW_ROLE_OPTIMIZER : SW_ROLE_PARAMETER;
         out->name.size = 0;
         st = swi_buf_append(&out->name, key, strlen(key) + 1, err);
     }

@@ -165,6 +165,26 @@ static sw_dtype target_dtype(const selecting *s, const sw_tensor_info *info)
     return swi_cast_possible(info->dtype, want) ? want : info->dtype;
 }
 
+/* Whether a cast that was asked for leaves this tensor as it is, though it is floating-point. */
+static bool stays_uncast(const selecting *s, const sw_tensor_info *info)
+{
+    sw_dtype want = s->options->dtype;
+    return want != SW_DTYPE_NONE && want != info->dtype && sw_dtype_is_float(info->dtype) &&
+           target_dtype(s, info) == info->dtype;
+}
+
+static sw_status say_uncast(selecting *s, uint64_t count, const char *first, sw_error *err)
+{
+    if (count == 0)
+        return SW_OK;
+    swi_finding_in in = {.severity = SW_WARNING, .code = "not-cast", .tensor = first};
+    return swi_report_add(s->report, &in, err,
+                          "%" PRIu64
+                          " tensors of float8 and smaller kinds, this one first, are not "
+                          "cast to %s: without their scales the values mean nothing",
+                          count, sw_dtype_name(s->options->dtype));
+}
+
 static sw_status take(selecting *s, size_t i, const sw_tensor_info *info, const char *name,
                       sw_error *err)
 {
@@ -225,7 +245,8 @@ static sw_status collect(selecting *s, sw_error *err)
     if (st != SW_OK)
         return st;
     bool drop_module = !s->options->keep_prefixes && all_have_module(s, section);
-    uint64_t removed = 0;
+    uint64_t removed = 0, uncast = 0;
+    const char *first_uncast = NULL;
     for (size_t i = 0; i < sw_catalog_tensor_count(s->catalog); i++) {
         sw_tensor_info info;
         const char *inner, *name;
@@ -239,6 +260,8 @@ static sw_status collect(selecting *s, sw_error *err)
             s->out->dropped++;
             continue;
         }
+        if (stays_uncast(s, &info) && uncast++ == 0)
+            first_uncast = info.name;
         st = target_name(s, inner, drop_module, &removed, &name, err);
         if (st == SW_OK)
             st = take(s, i, &info, name, err);
@@ -250,7 +273,8 @@ static sw_status collect(selecting *s, sw_error *err)
                         "no tensor is left to write: the checkpoint has %zu tensors, %" PRIu64
                         " of the optimizer, %" PRIu64 " dropped by --only and --drop",
                         sw_catalog_tensor_count(s->catalog), s->out->optimizer, s->out->dropped);
-    return say_cleaned(s, removed, err);
+    st = say_uncast(s, uncast, first_uncast, err);
+    return st == SW_OK ? say_cleaned(s, removed, err) : st;
 }
 
 static int by_name(const void *a, const void *b)
@@ -318,6 +342,10 @@ sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *
                    .options = options,
                    .report = report,
                    .out = &made};
+    if (options->dtype != SW_DTYPE_NONE && !swi_cast_possible(SW_F32, options->dtype))
+        return swi_fail(err, SW_ERR_ARG,
+                        "--dtype %s: tensors are cast to bf16, f16, f32 or f64 and nothing else",
+                        sw_dtype_name(options->dtype));
     sw_status st = collect(&s, err);
     if (st == SW_OK) {
         qsort(made.items, made.count, sizeof *made.items, by_name);

@@ -74,6 +74,8 @@ static sw_status shards_of_index(swi_shards *r, sw_error *err)
         const swi_listing_entry *e = swi_listing_find(r->o->listing, name);
         bool missing = e == NULL || e->kind != SWI_ENTRY_FILE;
         st = add_shard(r, name, missing ? 0 : e->bytes, missing, err);
+        if (missing)
+            swi_opening_incomplete(r->o);
         if (st == SW_OK && missing)
             st = finding(r, SW_DEFECT, SW_ERR_INCOMPLETE, "missing-file", name,
                          "the index names this file and it is not there", err);
@@ -150,6 +152,7 @@ static sw_status check_row(swi_shards *r, size_t first, size_t count, uint64_t *
     find_gaps(numbers, count, most, &gaps);
     if (gaps.count == 0)
         return SW_OK;
+    swi_opening_incomplete(r->o);
     return swi_report_add(r->o->report, &in, err,
                           "its name says that there are %" PRIu64 " files and %zu are here; "
                           "missing are the numbers %s",

@@ -152,7 +152,8 @@ typedef struct sw_convert_summary {
     uint64_t tied_tensors;      /* written once under another name */
     uint64_t resumed_files;     /* taken up from an earlier run */
     uint64_t verified_tensors;  /* read back and equal */
-    bool partial;               /* the target could have held something that was not carried */
+    bool incomplete;            /* parts of the source are missing: it may have had more tensors */
+    bool partial; /* so, or the target could have held something that was not carried */
     uint64_t peak_memory_bytes; /* bound: buffers and metadata */
     sw_tally tally;
 } sw_convert_summary;

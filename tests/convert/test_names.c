@@ -40,6 +40,8 @@ static void wrapper_parts_go(void **state)
         {"a.module.w", "a.module.w", true, 0},
         {"module", "module", true, 0},
         {"", "", false, 0},
+        {"..w", "..w", false, 0},
+        {"_orig_mod..w.", ".w.", false, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t removed;
