@@ -200,12 +200,13 @@ static inline void world_each(const swi_piece *p, world_element_fn fn, void *ctx
         if (p->length[k] == 0)
             return;
     for (;;) {
-        uint64_t flat = 0, byte = (uint64_t)p->base_bytes;
+        uint64_t flat = 0;
+        int64_t byte = p->base_bytes;
         for (uint32_t k = 0; k < p->axes; k++) {
             flat = flat * (uint64_t)p->view[k] + (uint64_t)(p->offset[k] + at[k]);
-            byte += (uint64_t)(at[k] * p->stride_bytes[k]);
+            byte += at[k] * p->stride_bytes[k];
         }
-        fn(ctx, flat, byte);
+        fn(ctx, flat, (uint64_t)byte);
         uint32_t k = p->axes;
         while (k > 0 && ++at[k - 1] == p->length[k - 1])
             at[--k] = 0;
@@ -332,7 +333,8 @@ static inline uint8_t *world_make_record(world *w, const world_tensor *t, const 
     assert_non_null(record);
     for (uint64_t e = 0; e < elements; e++) {
         uint64_t i = e / (uint64_t)shape.view[1], j = e % (uint64_t)shape.view[1];
-        uint8_t *at = record + r->start + i * (uint64_t)r->stride[0] + j * (uint64_t)r->stride[1];
+        int64_t from_start = (int64_t)i * r->stride[0] + (int64_t)j * r->stride[1];
+        uint8_t *at = record + (int64_t)r->start + from_start;
         for (uint32_t k = 0; k < es; k++)
             at[k] = dense[e * es + (r->swap ? k / unit * unit + unit - 1 - k % unit : k)];
     }
