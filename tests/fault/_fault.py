@@ -1,5 +1,5 @@
-"""What the fault tests share: sample checkpoints made by the command itself, the commands under test,
-and what must hold after each failed or killed run.
+"""What the fault tests share: sample checkpoints made by the command itself, the commands under
+test, and what must hold after each failed or killed run.
 
 Environment: SHARDWRIGHT, SHARDWRIGHT_FAULT (the command, plain and with the shim); SW_FAULT_DENSE
 (every k up to this, default 500; later ones are strided), SW_FAULT_JOBS.
@@ -19,6 +19,9 @@ FAULT = os.environ.get("SHARDWRIGHT_FAULT", "build/shardwright-fault")
 DENSE = int(os.environ.get("SW_FAULT_DENSE", "500"))
 JOBS = int(os.environ.get("SW_FAULT_JOBS", os.cpu_count() or 1))
 TIMEOUT_S = 120
+# A sanitizer's complaint must not look like one of the command's exit codes.
+SANITIZERS = {name: os.environ.get(name, "") + ":exitcode=99"
+              for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS")}
 # Findings, could not, partly, refused. 0 is checked apart; a signal or a sanitizer's code is none.
 FAILED = {1, 2, 3, 5}
 
@@ -40,13 +43,15 @@ def tree(path):
 
 def comparable(text):
     """Output without what may differ: memory that could not be trimmed is still correct."""
-    return re.sub(r'[\d.]+ [kMG]?B of memory|"(catalog|memory|peak_memory)_bytes": *\d+', "MEMORY", text)
+    memory = r'[\d.]+ [kMG]?B of memory|"(catalog|memory|peak_memory)_bytes": *\d+'
+    return re.sub(memory, "MEMORY", text)
 
 
 class Result:
     def __init__(self, argv, env):
-        run = subprocess.run(argv, env={**os.environ, "LC_ALL": "C", **env}, capture_output=True,
-                             stdin=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False)
+        whole_env = {**os.environ, **SANITIZERS, "LC_ALL": "C", **env}
+        run = subprocess.run(argv, env=whole_env, capture_output=True, stdin=subprocess.DEVNULL,
+                             timeout=TIMEOUT_S, check=False)
         self.code, self.out = run.returncode, run.stdout.decode("utf-8", "replace")
         self.err = run.stderr.decode("utf-8", "replace")
 
