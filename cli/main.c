@@ -18,7 +18,9 @@ static bool hold_standard_streams(void)
 
 int main(int argc, char **argv)
 {
-    if (!hold_standard_streams())
+    if (!hold_standard_streams()) {
+        fputs("shardwright: cannot open /dev/null\n", stderr);
         return EXIT_FAILED;
+    }
     return sw_cli_main(argc, argv);
 }
