@@ -589,7 +589,7 @@ static inline swi_layout *world_layout(world *w)
                       &err);
         else
             assert_ok(swi_layout_fill(layout, plan.gaps[i].file, plan.gaps[i].at, plan.gaps[i].size,
-                                      0x5a, &err),
+                                      (uint8_t)(0x50 + i % 5), &err),
                       &err);
     }
     for (uint32_t i = 0; i < plan.count; i++) {
