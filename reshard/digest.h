@@ -10,23 +10,43 @@
 
 #define SWI_DIGEST_LEAF_BYTES ((uint64_t)1 << 20)
 
-/* The digest of one tensor, read in windows by several threads. `as`: cast first (SW_DTYPE_NONE: as
- * it is). Holes are SW_ERR_INCOMPLETE. */
-SW_MUST_USE sw_status swi_tensor_digest(const swi_source *source, uint32_t tensor, sw_dtype as,
-                                        const sw_work_options *work, swi_digest *out,
-                                        sw_error *err);
+/* A part of a tensor while it is in memory. */
+typedef struct swi_leaf {
+    uint32_t tensor;
+    sw_dtype dtype;         /* after the cast */
+    uint64_t first_element; /* flat */
+    uint64_t elements;
+    const uint8_t *data;
+} swi_leaf;
 
-/* All tensors with want[i] (NULL: all), in parallel over tensors and leaves; out[i] by index. */
-SW_MUST_USE sw_status swi_catalog_digests(const swi_source *source, const bool *want, sw_dtype as,
+typedef struct swi_digest_in {
+    const bool *want; /* by index; NULL: all tensors */
+    sw_dtype as;      /* floating-point tensors are cast to it where that is possible; or NONE */
+    /* Shown every leaf, from several threads at once and in no order; may be NULL. */
+    void (*see)(void *ctx, const swi_leaf *leaf);
+    void *see_ctx;
+    /*
+     * By index: tensors that are damaged or cannot be read are marked here and passed over. NULL:
+     * they are the error, of their own status and with their name.
+     */
+    bool *failed;
+} swi_digest_in;
+
+/*
+ * Digests of the wanted tensors, in parallel over all their leaves in the order of files, one leaf
+ * in memory per thread (besides 32 bytes for each leaf of the tensors that are under way). out[i]
+ * by index; those not wanted or failed stay as they are. *tally (may be NULL) is added to.
+ */
+SW_MUST_USE sw_status swi_catalog_digests(const swi_source *source, const swi_digest_in *in,
                                           const sw_work_options *work, swi_digest *out,
                                           sw_tally *tally, sw_error *err);
 
-/* Collects leaves of destination tensors while they pass through the executor (see execute.h). */
-typedef struct swi_digest_sink swi_digest_sink;
-SW_MUST_USE sw_status swi_digest_sink_make(const swi_layout *layout, swi_digest_sink **out,
-                                           sw_error *err);
-void swi_digest_sink_free(swi_digest_sink *sink);
-/* After the run: the digest of destination tensor i; false when it did not pass whole. */
-bool swi_digest_sink_get(const swi_digest_sink *sink, uint32_t tensor, swi_digest *out);
+/* The type that a tensor has after the cast of `as`. */
+sw_dtype swi_digest_dtype(sw_dtype dtype, sw_dtype as);
+
+/* The digest over a list (DIG-8): feed the entries in ascending byte order of distinct names. */
+SW_MUST_USE sw_status swi_digest_list_begin(swi_hasher *hasher, uint64_t count, sw_error *err);
+SW_MUST_USE sw_status swi_digest_list_add(swi_hasher *hasher, const char *name,
+                                          const swi_digest *digest, sw_error *err);
 
 #endif

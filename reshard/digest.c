@@ -1,0 +1,457 @@
+/* Clauses of specs/digest.md. */
+#include "digest.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/checked.h"
+#include "base/text.h"
+#include "cast.h"
+#include "pool.h"
+#include "view.h"
+
+enum { TAG_LEAF = 0, TAG_TENSOR = 2, TAG_LIST = 3 };
+
+/* What a leaf may need before it is cast: from float64 to a type of two bytes. */
+#define RAW_MAX (4 * SWI_DIGEST_LEAF_BYTES)
+
+typedef struct digest_state { /* of a tensor that is under way */
+    swi_digest *leaves;
+    uint64_t done;
+} digest_state;
+
+typedef struct digest_run {
+    const swi_source *source;
+    const swi_digest_in *in;
+    swi_pool *pool;
+    swi_digest *out;
+    uint32_t *order; /* wanted tensors, by file and offset */
+    uint32_t count;
+    uint32_t position; /* the walk, under the pool's lock */
+    uint64_t leaf;
+    pthread_mutex_t lock; /* of states and of in->failed */
+    digest_state *states; /* by index */
+} digest_run;
+
+typedef struct digest_worker {
+    uint32_t tensor;
+    uint64_t leaf;
+    uint64_t leaf_count;
+    swi_view view; /* open on `viewed` */
+    bool has_view;
+    uint32_t viewed;
+    swi_hasher *hasher;
+    uint8_t *raw;
+    uint8_t *cast; /* NULL: nothing is cast */
+    sw_tally tally;
+} digest_worker;
+
+sw_dtype swi_digest_dtype(sw_dtype dtype, sw_dtype as)
+{
+    if (as == SW_DTYPE_NONE || !sw_dtype_is_float(dtype))
+        return dtype;
+    return swi_cast_possible(dtype, as) ? as : dtype;
+}
+
+static uint64_t leaf_elements(sw_dtype dtype)
+{
+    uint32_t bytes = sw_dtype_bytes(dtype);
+    return bytes == 0 ? 0 : SWI_DIGEST_LEAF_BYTES / bytes;
+}
+
+static uint64_t leaf_count(const sw_tensor_info *info, sw_dtype dtype)
+{
+    uint64_t each = leaf_elements(dtype);
+    return each == 0 ? 0 : info->elements / each + (info->elements % each != 0);
+}
+
+/* ---- encoding ----------------------------------------------------------------------------- */
+
+static sw_status add_number(swi_hasher *hasher, uint64_t n, size_t bytes, sw_error *err)
+{
+    uint8_t le[8];
+    for (size_t i = 0; i < bytes; i++)
+        le[i] = (uint8_t)(n >> (8 * i));
+    return swi_hasher_add(hasher, le, bytes, err);
+}
+
+static sw_status begin_tag(swi_hasher *hasher, uint8_t tag, sw_error *err)
+{
+    sw_status status = swi_hasher_begin(hasher, err);
+    return status == SW_OK ? swi_hasher_add(hasher, &tag, 1, err) : status;
+}
+
+/* DIG-4 */
+static sw_status hash_leaf(swi_hasher *hasher, const void *data, size_t bytes, swi_digest *out,
+                           sw_error *err)
+{
+    sw_status status = begin_tag(hasher, TAG_LEAF, err);
+    if (status == SW_OK)
+        status = swi_hasher_add(hasher, data, bytes, err);
+    if (status == SW_OK)
+        status = swi_hasher_end(hasher, out, err);
+    return status;
+}
+
+/* DIG-5 */
+static sw_status hash_tensor(swi_hasher *hasher, const sw_tensor_info *info, sw_dtype dtype,
+                             const swi_digest *leaves, swi_digest *out, sw_error *err)
+{
+    const char *name = sw_dtype_name(dtype);
+    uint64_t count = leaf_count(info, dtype);
+    sw_status status = begin_tag(hasher, TAG_TENSOR, err);
+    if (status == SW_OK)
+        status = add_number(hasher, strlen(name), 1, err);
+    if (status == SW_OK)
+        status = swi_hasher_add(hasher, name, strlen(name), err);
+    if (status == SW_OK)
+        status = add_number(hasher, info->axes, 4, err);
+    for (uint32_t k = 0; k < info->axes && status == SW_OK; k++)
+        status = add_number(hasher, (uint64_t)info->shape[k], 8, err);
+    if (status == SW_OK)
+        status = add_number(hasher, count, 8, err);
+    for (uint64_t i = 0; i < count && status == SW_OK; i++)
+        status = swi_hasher_add(hasher, leaves[i].bytes, SWI_DIGEST_BYTES, err);
+    if (status == SW_OK)
+        status = swi_hasher_end(hasher, out, err);
+    return status;
+}
+
+sw_status swi_digest_list_begin(swi_hasher *hasher, uint64_t count, sw_error *err)
+{
+    sw_status status = begin_tag(hasher, TAG_LIST, err);
+    return status == SW_OK ? add_number(hasher, count, 8, err) : status;
+}
+
+sw_status swi_digest_list_add(swi_hasher *hasher, const char *name, const swi_digest *digest,
+                              sw_error *err)
+{
+    sw_status status = add_number(hasher, strlen(name), 8, err);
+    if (status == SW_OK)
+        status = swi_hasher_add(hasher, name, strlen(name), err);
+    if (status == SW_OK)
+        status = swi_hasher_add(hasher, digest->bytes, SWI_DIGEST_BYTES, err);
+    return status;
+}
+
+/* ---- the order ---------------------------------------------------------------------------- */
+
+typedef struct place {
+    uint32_t tensor, file;
+    uint64_t offset;
+} place;
+
+static int by_place(const void *left, const void *right)
+{
+    const place *a = left, *b = right;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
+}
+
+static place place_of(const sw_catalog *catalog, uint32_t tensor, const sw_tensor_info *info)
+{
+    place p = {.tensor = tensor, .file = UINT32_MAX};
+    if (info->piece_count > 0) {
+        swi_piece piece;
+        swi_blob blob;
+        swi_tensor_piece(catalog, tensor, 0, &piece);
+        swi_catalog_blob(catalog, piece.blob, &blob);
+        p.file = blob.file;
+        p.offset = blob.offset_bytes;
+    }
+    return p;
+}
+
+/* Damaged tensors end it, or are marked. */
+static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, const sw_tensor_info *info,
+                                bool *skip, sw_error *err)
+{
+    swi_quoted room;
+    sw_status defect = swi_tensor_defect(r->source->catalog, tensor);
+    *skip = defect != SW_OK;
+    if (defect == SW_OK)
+        return SW_OK;
+    if (r->in->failed != NULL) {
+        r->in->failed[tensor] = true;
+        return SW_OK;
+    }
+    return swi_fail(err, defect, "tensor \"%s\" is damaged (%s); verify lists all that is wrong",
+                    swi_quote_str(&room, info->name), sw_status_name(defect));
+}
+
+static sw_status fill_places(digest_run *r, place *places, uint64_t *bytes, sw_error *err)
+{
+    const sw_catalog *catalog = r->source->catalog;
+    for (uint32_t i = 0; i < sw_catalog_tensor_count(catalog); i++) {
+        sw_tensor_info info;
+        bool skip;
+        if (r->in->want != NULL && !r->in->want[i])
+            continue;
+        sw_catalog_tensor(catalog, i, &info);
+        sw_status status = refuse_damaged(r, i, &info, &skip, err);
+        if (status != SW_OK)
+            return status;
+        if (skip)
+            continue;
+        places[r->count++] = place_of(catalog, i, &info);
+        if (!swi_add_u64(*bytes, info.bytes, bytes))
+            *bytes = UINT64_MAX;
+    }
+    return SW_OK;
+}
+
+static sw_status make_order(digest_run *r, uint64_t *bytes, sw_error *err)
+{
+    size_t count = sw_catalog_tensor_count(r->source->catalog);
+    void *places = NULL, *room = NULL;
+    sw_status status = swi_alloc_array(count, sizeof(place), &places, err);
+    if (status == SW_OK)
+        status = fill_places(r, places, bytes, err);
+    if (status == SW_OK)
+        status = swi_alloc_array(r->count, sizeof *r->order, &room, err);
+    if (status == SW_OK) {
+        r->order = room;
+        if (r->count > 1)
+            qsort(places, r->count, sizeof(place), by_place);
+        for (uint32_t i = 0; i < r->count; i++)
+            r->order[i] = ((const place *)places)[i].tensor;
+        status = swi_alloc_array(count, sizeof *r->states, &room, err);
+    }
+    if (status == SW_OK)
+        r->states = room;
+    free(places);
+    return status;
+}
+
+/* ---- the work ----------------------------------------------------------------------------- */
+
+/* Tensors without elements are a unit without a leaf. */
+static bool take(void *ctx, void *arg)
+{
+    digest_run *r = ctx;
+    digest_worker *w = arg;
+    sw_tensor_info info;
+    if (r->position >= r->count)
+        return false;
+    w->tensor = r->order[r->position];
+    sw_catalog_tensor(r->source->catalog, w->tensor, &info);
+    w->leaf_count = leaf_count(&info, swi_digest_dtype(info.dtype, r->in->as));
+    w->leaf = r->leaf++;
+    if (r->leaf >= w->leaf_count) {
+        r->position++;
+        r->leaf = 0;
+    }
+    return true;
+}
+
+static sw_status open_view(digest_run *r, digest_worker *w, sw_error *err)
+{
+    if (w->has_view && w->viewed == w->tensor)
+        return SW_OK;
+    if (w->has_view)
+        swi_view_close(&w->view);
+    w->has_view = false;
+    sw_status status = swi_view_open(r->source, w->tensor, &w->view, err);
+    w->has_view = status == SW_OK;
+    w->viewed = w->tensor;
+    return status;
+}
+
+/* Keeps the digest. With the last one of a tensor *leaves holds all, and is the caller's. */
+static sw_status keep_leaf(digest_run *r, const digest_worker *w, const swi_digest *digest,
+                           swi_digest **leaves, sw_error *err)
+{
+    sw_status status = SW_OK;
+    digest_state *s = &r->states[w->tensor];
+    (void)pthread_mutex_lock(&r->lock);
+    if (s->leaves == NULL) {
+        void *room;
+        status = swi_alloc_array((size_t)w->leaf_count, sizeof *s->leaves, &room, err);
+        if (status == SW_OK)
+            s->leaves = room;
+    }
+    if (status == SW_OK) {
+        s->leaves[w->leaf] = *digest;
+        if (++s->done == w->leaf_count) {
+            *leaves = s->leaves;
+            s->leaves = NULL;
+        }
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+static sw_status read_leaf(digest_run *r, digest_worker *w, swi_leaf *leaf, sw_error *err)
+{
+    sw_status status = open_view(r, w, err);
+    if (status != SW_OK)
+        return status;
+    const sw_tensor_info *info = &w->view.info;
+    sw_dtype dtype = swi_digest_dtype(info->dtype, r->in->as);
+    uint64_t each = leaf_elements(dtype), lo = w->leaf * each;
+    uint64_t count = info->elements - lo < each ? info->elements - lo : each;
+    uint64_t before = w->view.tally.read_bytes;
+    status = swi_view_read(&w->view, lo, lo + count, w->raw, err);
+    w->tally.read_bytes += w->view.tally.read_bytes - before;
+    if (status != SW_OK)
+        return status;
+    *leaf = (swi_leaf){.tensor = w->tensor,
+                       .dtype = dtype,
+                       .first_element = lo,
+                       .elements = count,
+                       .data = w->raw};
+    if (dtype != info->dtype) {
+        swi_cast(w->raw, info->dtype, w->cast, dtype, (size_t)count, &w->tally);
+        leaf->data = w->cast;
+    }
+    atomic_fetch_add(&r->pool->done_bytes, count * sw_dtype_bytes(info->dtype));
+    return SW_OK;
+}
+
+static sw_status do_leaf(digest_run *r, digest_worker *w, sw_error *err)
+{
+    swi_digest digest, *leaves = NULL;
+    swi_leaf leaf;
+    sw_tensor_info info;
+    sw_status status = SW_OK;
+    sw_catalog_tensor(r->source->catalog, w->tensor, &info);
+    if (w->leaf_count > 0) {
+        status = read_leaf(r, w, &leaf, err);
+        if (status == SW_OK)
+            status = hash_leaf(w->hasher, leaf.data,
+                               (size_t)leaf.elements * sw_dtype_bytes(leaf.dtype), &digest, err);
+        if (status == SW_OK && r->in->see != NULL)
+            r->in->see(r->in->see_ctx, &leaf);
+        if (status == SW_OK)
+            status = keep_leaf(r, w, &digest, &leaves, err);
+    }
+    if (status == SW_OK && (leaves != NULL || w->leaf_count == 0))
+        status = hash_tensor(w->hasher, &info, swi_digest_dtype(info.dtype, r->in->as), leaves,
+                             &r->out[w->tensor], err);
+    free(leaves);
+    return status;
+}
+
+/* Whether an error is of the tensor, which may be passed over, and not of this program. */
+static bool is_of_tensor(sw_status status)
+{
+    return status == SW_ERR_CORRUPT || status == SW_ERR_INCOMPLETE || status == SW_ERR_CONFLICT ||
+           status == SW_ERR_FORMAT || status == SW_ERR_UNSUPPORTED || status == SW_ERR_UNSAFE;
+}
+
+static sw_status work_leaf(void *ctx, void *arg, sw_error *err)
+{
+    digest_run *r = ctx;
+    digest_worker *w = arg;
+    if (r->in->failed == NULL)
+        return do_leaf(r, w, err);
+    (void)pthread_mutex_lock(&r->lock);
+    bool failed = r->in->failed[w->tensor];
+    (void)pthread_mutex_unlock(&r->lock);
+    if (failed)
+        return SW_OK;
+    sw_status status = do_leaf(r, w, err);
+    if (!is_of_tensor(status))
+        return status;
+    (void)pthread_mutex_lock(&r->lock);
+    r->in->failed[w->tensor] = true;
+    (void)pthread_mutex_unlock(&r->lock);
+    return SW_OK;
+}
+
+/* ---- the run ------------------------------------------------------------------------------ */
+
+static sw_status worker_begin(digest_worker *w, bool casts, sw_error *err)
+{
+    void *room;
+    sw_status status = swi_hasher_make(&w->hasher, err);
+    if (status == SW_OK) {
+        uint64_t bytes = casts ? RAW_MAX : SWI_DIGEST_LEAF_BYTES;
+        status = swi_alloc_array((size_t)bytes, 1, &room, err);
+    }
+    if (status != SW_OK)
+        return status;
+    w->raw = room;
+    if (!casts)
+        return SW_OK;
+    status = swi_alloc_array((size_t)SWI_DIGEST_LEAF_BYTES, 1, &room, err);
+    if (status == SW_OK)
+        w->cast = room;
+    return status;
+}
+
+static void worker_end(digest_worker *w, sw_tally *tally)
+{
+    if (w->has_view)
+        swi_view_close(&w->view);
+    swi_hasher_free(w->hasher);
+    free(w->raw);
+    free(w->cast);
+    if (tally == NULL)
+        return;
+    tally->read_bytes += w->tally.read_bytes;
+    tally->cast_elements += w->tally.cast_elements;
+    tally->cast_overflows += w->tally.cast_overflows;
+    tally->cast_underflows += w->tally.cast_underflows;
+}
+
+static uint32_t thread_count(const sw_work_options *work, bool casts)
+{
+    uint64_t each = SWI_DIGEST_LEAF_BYTES + (SWI_DIGEST_LEAF_BYTES >> 1);
+    each += casts ? RAW_MAX : 0;
+    uint64_t fit = swi_work_memory(work) / each;
+    uint32_t threads = swi_work_threads(work);
+    return fit >= threads ? threads : fit > 1 ? (uint32_t)fit : 1;
+}
+
+static sw_status run_all(digest_run *r, const sw_work_options *work, uint64_t bytes,
+                         sw_tally *tally, sw_error *err)
+{
+    bool casts = r->in->as != SW_DTYPE_NONE;
+    uint32_t threads = thread_count(work, casts);
+    void *workers = NULL, *list = NULL;
+    sw_status status = swi_alloc_array(threads, sizeof(digest_worker), &workers, err);
+    if (status == SW_OK)
+        status = swi_alloc_array(threads, sizeof(void *), &list, err);
+    for (uint32_t i = 0; i < threads && status == SW_OK; i++) {
+        ((void **)list)[i] = (digest_worker *)workers + i;
+        status = worker_begin((digest_worker *)workers + i, casts, err);
+    }
+    const swi_job job = {.ctx = r, .take = take, .work = work_leaf};
+    if (status == SW_OK)
+        status = swi_pool_run(r->pool, &job, list, threads, work, bytes, err);
+    for (uint32_t i = 0; i < threads && workers != NULL; i++)
+        worker_end((digest_worker *)workers + i, tally);
+    free(list);
+    free(workers);
+    return status;
+}
+
+sw_status swi_catalog_digests(const swi_source *source, const swi_digest_in *in,
+                              const sw_work_options *work, swi_digest *out, sw_tally *tally,
+                              sw_error *err)
+{
+    swi_pool pool = {0};
+    digest_run r = {.source = source, .in = in, .pool = &pool, .out = out};
+    uint64_t bytes = 0;
+    int rc = pthread_mutex_init(&r.lock, NULL);
+    if (rc != 0)
+        return swi_fail_errno(err, rc, "pthread_mutex_init");
+    sw_status status = swi_pool_init(&pool, err);
+    if (status == SW_OK)
+        status = make_order(&r, &bytes, err);
+    if (status == SW_OK)
+        status = run_all(&r, work, bytes, tally, err);
+    for (size_t i = 0; i < sw_catalog_tensor_count(source->catalog) && r.states != NULL; i++)
+        free(r.states[i].leaves);
+    free(r.states);
+    free(r.order);
+    swi_pool_end(&pool);
+    (void)pthread_mutex_destroy(&r.lock);
+    return status;
+}
