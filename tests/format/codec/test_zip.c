@@ -470,7 +470,7 @@ static void bad_names(void **state)
 static void bad_duplicate_names(void **state)
 {
     (void)state;
-    static char name[40][8];
+    static char name[40][24];
     record r[40];
     for (size_t few = 0; few < 2; few++) {
         size_t count = few ? 3 : 40;

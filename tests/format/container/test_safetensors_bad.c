@@ -215,7 +215,7 @@ static void test_cut_header(void **state)
     (void)state;
     made m = make_st(TWO, 32);
     size_t header = m.size - 40;
-    char text[128];
+    char text[192];
     for (size_t have = 8; have < header + 8; have++) {
         (void)snprintf(text, sizeof text,
                        "cut inside its header: a header of %zu bytes ends at %zu, the file holds "

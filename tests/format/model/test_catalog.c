@@ -719,7 +719,7 @@ static void test_coverage_against_brute_force(void **state)
         finish(&k);
         bool conflict = twice && !replicas;
         size_t at = 0;
-        char text[64];
+        char text[160];
         (void)snprintf(text, sizeof text,
                        "hold %" PRIu64 " of 48 elements; first missing at [%" PRIu64 ", %" PRIu64
                        ", %" PRIu64 "]",
