@@ -260,6 +260,8 @@ sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally 
         add_tally(tally, &((const swi_worker *)p.workers[i])->tally);
 done:
     if (p.outputs != NULL) {
+        if (status == SW_OK && tally != NULL)
+            tally->written_bytes += swi_outputs_late_bytes(p.outputs);
         sw_status ended = swi_outputs_end(p.outputs, status == SW_OK, err);
         status = status == SW_OK ? ended : status;
     }

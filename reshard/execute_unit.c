@@ -59,7 +59,8 @@ static bool take_literals(swi_run *run, swi_unit *out)
     for (; run->literal_file < due; run->literal_file++, run->literal_next = 0) {
         uint32_t file = run->literal_file;
         size_t count = swi_layout_literal_count(run->layout, file);
-        bool empty = run->literal_next == 0 && swi_catalog_file_bytes(run->target, file) == 0;
+        bool empty = run->literal_next == 0 && swi_catalog_file_bytes(run->target, file) ==
+                                                   swi_layout_late_bytes(run->layout, file);
         if (swi_outputs_skips(run->outputs, file) || (run->literal_next >= count && !empty))
             continue;
         size_t left = count - run->literal_next;

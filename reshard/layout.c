@@ -22,6 +22,22 @@ typedef struct target {
     sw_dtype dtype;
 } target;
 
+typedef struct sum {
+    uint32_t file;
+    swi_sum range;
+} sum;
+
+typedef struct late {
+    uint32_t file;
+    swi_late in;
+} late;
+
+typedef struct layout_file {
+    uint64_t bytes, late_bytes;
+    uint64_t sum_end; /* of the last sum */
+    uint32_t sum_count;
+} layout_file;
+
 struct swi_layout {
     swi_builder *builder; /* until frozen */
     sw_catalog *catalog;  /* from then on */
@@ -29,9 +45,15 @@ struct swi_layout {
     literal *literals;    /* once frozen: by file and offset */
     size_t literal_count, literal_capacity;
     size_t *first_literal; /* of each file, and one past the last */
-    target *targets;       /* by tensor */
+    sum *sums;             /* once frozen: by file, in the order asked */
+    size_t sum_count, sum_capacity;
+    size_t *first_sum;
+    late *lates; /* as the literals */
+    size_t late_count, late_capacity;
+    size_t *first_late;
+    target *targets; /* by tensor */
     size_t target_count, target_capacity;
-    uint64_t *file_bytes;
+    layout_file *files;
     size_t file_count, file_capacity;
 };
 
@@ -58,10 +80,17 @@ void swi_layout_free(swi_layout *layout)
     swi_builder_free(layout->builder);
     sw_catalog_free(layout->catalog);
     swi_arena_free(&layout->arena);
+    for (size_t i = 0; i < layout->late_count; i++)
+        if (layout->lates[i].in.free_ctx != NULL)
+            layout->lates[i].in.free_ctx(layout->lates[i].in.ctx);
     free(layout->literals);
     free(layout->first_literal);
     free(layout->targets);
-    free(layout->file_bytes);
+    free(layout->sums);
+    free(layout->first_sum);
+    free(layout->lates);
+    free(layout->first_late);
+    free(layout->files);
     free(layout);
 }
 
@@ -81,11 +110,11 @@ static sw_status check_range(const swi_layout *layout, uint32_t file, uint64_t o
         return status;
     if (file >= layout->file_count)
         return swi_fail(err, SW_ERR_ARG, "the layout has no file %" PRIu32, file);
-    if (!swi_range_inside(offset, size, layout->file_bytes[file]))
+    if (!swi_range_inside(offset, size, layout->files[file].bytes))
         return swi_fail(err, SW_ERR_ARG,
                         "layout: %" PRIu64 " bytes at %" PRIu64 " of file %" PRIu32
                         " pass its end, %" PRIu64,
-                        size, offset, file, layout->file_bytes[file]);
+                        size, offset, file, layout->files[file].bytes);
     return SW_OK;
 }
 
@@ -95,8 +124,8 @@ sw_status swi_layout_file(swi_layout *layout, const char *path, uint64_t bytes, 
     sw_status status = check_open(layout, err);
     if (status != SW_OK)
         return status;
-    status = swi_grow_array((void **)&layout->file_bytes, &layout->file_capacity,
-                            layout->file_count + 1, sizeof *layout->file_bytes, err);
+    status = swi_grow_array((void **)&layout->files, &layout->file_capacity, layout->file_count + 1,
+                            sizeof *layout->files, err);
     if (status != SW_OK)
         return status;
     uint32_t id;
@@ -107,7 +136,7 @@ sw_status swi_layout_file(swi_layout *layout, const char *path, uint64_t bytes, 
     if (id != layout->file_count)
         return swi_fail(err, SW_ERR_ARG, "layout: file \"%s\" is there twice",
                         swi_quote_str(&room, path));
-    layout->file_bytes[layout->file_count++] = bytes;
+    layout->files[layout->file_count++] = (layout_file){.bytes = bytes};
     *file = id;
     return SW_OK;
 }
@@ -146,6 +175,43 @@ sw_status swi_layout_fill(swi_layout *layout, uint32_t file, uint64_t offset, ui
         return status;
     literal in = {.file = file, .offset = offset, .size = size, .fill = byte};
     return add_literal(layout, &in, err);
+}
+
+sw_status swi_layout_sum(swi_layout *layout, uint32_t file, uint64_t offset, uint64_t bytes,
+                         uint32_t *out, sw_error *err)
+{
+    sw_status status = check_range(layout, file, offset, bytes, err);
+    if (status != SW_OK)
+        return status;
+    layout_file *f = &layout->files[file];
+    if (offset < f->sum_end)
+        return swi_fail(err, SW_ERR_ARG,
+                        "layout: a sum from %" PRIu64 " on of file %" PRIu32
+                        " does not follow the one before it",
+                        offset, file);
+    status = swi_grow_array((void **)&layout->sums, &layout->sum_capacity, layout->sum_count + 1,
+                            sizeof *layout->sums, err);
+    if (status != SW_OK)
+        return status;
+    layout->sums[layout->sum_count++] = (sum){.file = file, .range = {offset, bytes}};
+    f->sum_end = offset + bytes;
+    *out = f->sum_count++;
+    return SW_OK;
+}
+
+sw_status swi_layout_late(swi_layout *layout, uint32_t file, const swi_late *in, sw_error *err)
+{
+    sw_status status = check_range(layout, file, in->offset_bytes, in->size, err);
+    if (status == SW_OK && in->size == 0)
+        return swi_fail(err, SW_ERR_ARG, "layout: a late literal of no bytes");
+    if (status == SW_OK)
+        status = swi_grow_array((void **)&layout->lates, &layout->late_capacity,
+                                layout->late_count + 1, sizeof *layout->lates, err);
+    if (status != SW_OK)
+        return status;
+    layout->lates[layout->late_count++] = (late){.file = file, .in = *in};
+    layout->files[file].late_bytes += in->size;
+    return SW_OK;
 }
 
 sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in *in, uint32_t source,
@@ -268,8 +334,8 @@ static sw_status check_tiling(const swi_layout *layout, const range *ranges, siz
                 return fail_untiled(layout, file, at, ranges[i].offset, err);
             at += ranges[i].size;
         }
-        if (at != layout->file_bytes[file])
-            return fail_untiled(layout, file, at, layout->file_bytes[file], err);
+        if (at != layout->files[file].bytes)
+            return fail_untiled(layout, file, at, layout->files[file].bytes, err);
     }
     return SW_OK;
 }
@@ -278,7 +344,8 @@ static sw_status prove_tiling(const swi_layout *layout, sw_error *err)
 {
     uint32_t blobs = swi_catalog_blob_count(layout->catalog);
     void *p;
-    sw_status status = swi_alloc_array(blobs + layout->literal_count, sizeof(range), &p, err);
+    sw_status status =
+        swi_alloc_array(blobs + layout->literal_count + layout->late_count, sizeof(range), &p, err);
     if (status != SW_OK)
         return status;
     range *ranges = p;
@@ -291,6 +358,10 @@ static sw_status prove_tiling(const swi_layout *layout, sw_error *err)
     for (size_t i = 0; i < layout->literal_count; i++) {
         const literal *l = &layout->literals[i];
         ranges[count++] = (range){l->file, l->offset, l->size};
+    }
+    for (size_t i = 0; i < layout->late_count; i++) {
+        const late *l = &layout->lates[i];
+        ranges[count++] = (range){l->file, l->in.offset_bytes, l->in.size};
     }
     qsort(ranges, count, sizeof *ranges, by_place);
     status = check_tiling(layout, ranges, count, err);
@@ -314,22 +385,86 @@ static sw_status check_tensors(const swi_layout *layout, const sw_report *report
     return SW_OK;
 }
 
-static sw_status index_literals(swi_layout *layout, sw_error *err)
+static int sum_by_place(const void *left, const void *right)
+{
+    const sum *a = left, *b = right;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
+    if (a->range.offset_bytes != b->range.offset_bytes)
+        return a->range.offset_bytes < b->range.offset_bytes ? -1 : 1;
+    return (a->range.bytes > b->range.bytes) - (a->range.bytes < b->range.bytes);
+}
+
+static int late_by_place(const void *left, const void *right)
+{
+    const late *a = left, *b = right;
+    if (a->file != b->file)
+        return a->file < b->file ? -1 : 1;
+    return (a->in.offset_bytes > b->in.offset_bytes) - (a->in.offset_bytes < b->in.offset_bytes);
+}
+
+/* Where each file's elements begin in a sorted array that begins each with its file. */
+static sw_status index_files(const swi_layout *layout, const void *items, size_t count, size_t size,
+                             size_t **out, sw_error *err)
 {
     void *p;
     sw_status status = swi_alloc_array(layout->file_count + 1, sizeof(size_t), &p, err);
     if (status != SW_OK)
         return status;
-    layout->first_literal = p;
-    if (layout->literal_count > 1)
-        qsort(layout->literals, layout->literal_count, sizeof *layout->literals, literal_by_place);
+    *out = p;
     size_t i = 0;
     for (uint32_t file = 0; file <= layout->file_count; file++) {
-        while (i < layout->literal_count && layout->literals[i].file < file)
+        while (i < count && *(const uint32_t *)((const char *)items + i * size) < file)
             i++;
-        layout->first_literal[file] = i;
+        (*out)[file] = i;
     }
     return SW_OK;
+}
+
+/* Sums and late literals are both sorted: none of a file's sums may hold a byte of a late one. */
+static sw_status check_sums(const swi_layout *layout, uint32_t file, sw_error *err)
+{
+    size_t l = 0, lates = swi_layout_late_count(layout, file);
+    for (size_t i = 0; i < swi_layout_sum_count(layout, file); i++) {
+        swi_sum sum_at = swi_layout_sum_at(layout, file, i);
+        const swi_late *in = NULL;
+        for (; l < lates; l++) {
+            in = swi_layout_late_at(layout, file, l);
+            if (in->offset_bytes + in->size > sum_at.offset_bytes)
+                break;
+        }
+        if (l < lates && in->offset_bytes < sum_at.offset_bytes + sum_at.bytes)
+            return swi_fail(err, SW_ERR_ARG,
+                            "layout: the sum from %" PRIu64 " on of file %" PRIu32
+                            " reaches into bytes that are made late",
+                            sum_at.offset_bytes, file);
+    }
+    return SW_OK;
+}
+
+static sw_status index_lates(swi_layout *layout, sw_error *err)
+{
+    if (layout->sum_count > 1)
+        qsort(layout->sums, layout->sum_count, sizeof *layout->sums, sum_by_place);
+    if (layout->late_count > 1)
+        qsort(layout->lates, layout->late_count, sizeof *layout->lates, late_by_place);
+    sw_status status = index_files(layout, layout->sums, layout->sum_count, sizeof *layout->sums,
+                                   &layout->first_sum, err);
+    if (status == SW_OK)
+        status = index_files(layout, layout->lates, layout->late_count, sizeof *layout->lates,
+                             &layout->first_late, err);
+    for (uint32_t file = 0; status == SW_OK && file < layout->file_count; file++)
+        status = check_sums(layout, file, err);
+    return status;
+}
+
+static sw_status index_literals(swi_layout *layout, sw_error *err)
+{
+    if (layout->literal_count > 1)
+        qsort(layout->literals, layout->literal_count, sizeof *layout->literals, literal_by_place);
+    sw_status status = index_files(layout, layout->literals, layout->literal_count,
+                                   sizeof *layout->literals, &layout->first_literal, err);
+    return status == SW_OK ? index_lates(layout, err) : status;
 }
 
 sw_status swi_layout_freeze(swi_layout *layout, sw_error *err)
@@ -383,4 +518,34 @@ void swi_layout_literal_at(const swi_layout *layout, uint32_t file, size_t i, sw
         .size = l->size,
         .fill = l->fill,
     };
+}
+
+size_t swi_layout_sum_count(const swi_layout *layout, uint32_t file)
+{
+    return layout->files[file].sum_count;
+}
+
+size_t swi_layout_sum_first(const swi_layout *layout, uint32_t file)
+{
+    return layout->first_sum[file];
+}
+
+swi_sum swi_layout_sum_at(const swi_layout *layout, uint32_t file, size_t i)
+{
+    return layout->sums[layout->first_sum[file] + i].range;
+}
+
+size_t swi_layout_late_count(const swi_layout *layout, uint32_t file)
+{
+    return layout->first_late[file + 1] - layout->first_late[file];
+}
+
+const swi_late *swi_layout_late_at(const swi_layout *layout, uint32_t file, size_t i)
+{
+    return &layout->lates[layout->first_late[file] + i].in;
+}
+
+uint64_t swi_layout_late_bytes(const swi_layout *layout, uint32_t file)
+{
+    return layout->files[file].late_bytes;
 }

@@ -21,6 +21,29 @@ SW_MUST_USE sw_status swi_layout_literal(swi_layout *layout, uint32_t file, uint
                                          const void *data, size_t size, sw_error *err);
 SW_MUST_USE sw_status swi_layout_fill(swi_layout *layout, uint32_t file, uint64_t offset,
                                       uint64_t size, uint8_t byte, sw_error *err);
+/*
+ * Asks for the CRC-32 of [offset, offset + bytes) of the file, whatever fills it. *sum is its place
+ * among the sums of that file, which are asked for in ascending order and do not overlap.
+ */
+SW_MUST_USE sw_status swi_layout_sum(swi_layout *layout, uint32_t file, uint64_t offset,
+                                     uint64_t bytes, uint32_t *sum, sw_error *err);
+/*
+ * Bytes that are known only when all other bytes of their file are written: `make` is given the
+ * file's sums and fills in all of `out`. It is called once for each such range, in their order in
+ * the file, by one thread at a time; what it fails with ends the run. Sums do not reach into these
+ * ranges. `ctx` is the layout's own once this succeeds, and freed with it (free_ctx NULL: not).
+ */
+typedef sw_status (*swi_late_fn)(void *ctx, const uint32_t *sums, uint8_t *out, size_t size,
+                                 sw_error *err);
+typedef struct swi_late {
+    uint64_t offset_bytes;
+    size_t size;
+    swi_late_fn make;
+    void *ctx;
+    void (*free_ctx)(void *ctx);
+} swi_late;
+SW_MUST_USE sw_status swi_layout_late(swi_layout *layout, uint32_t file, const swi_late *late,
+                                      sw_error *err);
 /* A destination tensor that takes its elements from tensor `source` of the source catalog. */
 SW_MUST_USE sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in *in,
                                         uint32_t source, uint32_t *tensor, sw_error *err);
@@ -45,5 +68,17 @@ typedef struct swi_literal {
 } swi_literal;
 size_t swi_layout_literal_count(const swi_layout *layout, uint32_t file);
 void swi_layout_literal_at(const swi_layout *layout, uint32_t file, size_t i, swi_literal *out);
+/* Literals that are made late are not among those. */
+typedef struct swi_sum {
+    uint64_t offset_bytes, bytes;
+} swi_sum;
+size_t swi_layout_sum_count(const swi_layout *layout, uint32_t file);
+/* Number `first` + i of all sums of the layout is sum i of the file. */
+size_t swi_layout_sum_first(const swi_layout *layout, uint32_t file);
+swi_sum swi_layout_sum_at(const swi_layout *layout, uint32_t file, size_t i);
+size_t swi_layout_late_count(const swi_layout *layout, uint32_t file);
+const swi_late *swi_layout_late_at(const swi_layout *layout, uint32_t file, size_t i);
+/* Of all late literals of the file together. */
+uint64_t swi_layout_late_bytes(const swi_layout *layout, uint32_t file);
 
 #endif

@@ -5,13 +5,14 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "sums.h"
 
 /* Ranges this long are handed to the system for writing at once, shorter ones wait for the sync. */
 #define WRITE_BEHIND_MIN ((uint64_t)1 << 20)
 
 typedef struct output {
     _Atomic(swi_file *) file;  /* NULL: not open */
-    atomic_uint_fast64_t left; /* bytes that are not written yet */
+    atomic_uint_fast64_t left; /* bytes that are not written yet, but for the late ones */
     atomic_bool whole;
     bool skipped;
 } output;
@@ -22,7 +23,8 @@ struct swi_outputs {
     swi_pool *pool;
     output *files;
     uint32_t count;
-    uint64_t bytes;
+    uint64_t bytes, late_bytes;
+    swi_sums *sums;
     pthread_mutex_t opening;
     pthread_mutex_t lock; /* for what follows, and for waiting */
     pthread_cond_t changed;
@@ -52,6 +54,11 @@ static void *run_finisher(void *arg)
             continue;
         if (!wait_whole(o, id))
             return NULL;
+        if (swi_sums_finish(o->sums, id, atomic_load(&f->file), &o->error) != SW_OK) {
+            swi_pool_fail(o->pool, UINT64_MAX, &o->error);
+            return NULL;
+        }
+        atomic_fetch_add(&o->pool->done_bytes, swi_layout_late_bytes(o->layout, id));
         swi_file *file = atomic_exchange(&f->file, NULL);
         if (o->sink->finish(o->sink->ctx, id, file, &o->error) != SW_OK) {
             swi_pool_fail(o->pool, UINT64_MAX, &o->error);
@@ -68,6 +75,7 @@ static void free_outputs(swi_outputs *o)
     (void)pthread_cond_destroy(&o->changed);
     (void)pthread_mutex_destroy(&o->lock);
     (void)pthread_mutex_destroy(&o->opening);
+    swi_sums_free(o->sums);
     free(o->files);
     free(o);
 }
@@ -98,11 +106,13 @@ static void fill_files(swi_outputs *o)
         output *f = &o->files[id];
         uint64_t bytes = swi_catalog_file_bytes(catalog, id);
         atomic_init(&f->file, NULL);
-        atomic_init(&f->left, bytes);
+        atomic_init(&f->left, bytes - swi_layout_late_bytes(o->layout, id));
         atomic_init(&f->whole, false);
         f->skipped = o->sink->skip != NULL && o->sink->skip(o->sink->ctx, id);
-        if (!f->skipped)
-            o->bytes += bytes;
+        if (f->skipped)
+            continue;
+        o->bytes += bytes;
+        o->late_bytes += swi_layout_late_bytes(o->layout, id);
     }
 }
 
@@ -118,9 +128,12 @@ sw_status swi_outputs_make(const swi_layout *layout, const swi_sink *sink, swi_p
     status = swi_alloc_array(count, sizeof(output), &files, err);
     if (status == SW_OK) {
         o->files = files;
-        status = init_locks(o, err);
+        status = swi_sums_make(layout, &o->sums, err);
     }
+    if (status == SW_OK)
+        status = init_locks(o, err);
     if (status != SW_OK) {
+        swi_sums_free(o->sums);
         free(o->files);
         free(o);
         return status;
@@ -147,6 +160,11 @@ bool swi_outputs_skips(const swi_outputs *outputs, uint32_t file)
 uint64_t swi_outputs_bytes(const swi_outputs *outputs)
 {
     return outputs->bytes;
+}
+
+uint64_t swi_outputs_late_bytes(const swi_outputs *outputs)
+{
+    return outputs->late_bytes;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -189,6 +207,8 @@ sw_status swi_outputs_write(swi_outputs *outputs, uint32_t file, uint64_t offset
     sw_status status = open_file(outputs, file, &out, err);
     if (status == SW_OK && bytes > 0)
         status = swi_file_writev(out, offset, slices, count, err);
+    if (status == SW_OK)
+        status = swi_sums_add(outputs->sums, file, offset, slices, count, err);
     if (status != SW_OK)
         return status;
     if (bytes >= WRITE_BEHIND_MIN)

@@ -17,6 +17,8 @@ SW_MUST_USE sw_status swi_outputs_make(const swi_layout *layout, const swi_sink 
 bool swi_outputs_skips(const swi_outputs *outputs, uint32_t file);
 /* Bytes that this run will write. */
 uint64_t swi_outputs_bytes(const swi_outputs *outputs);
+/* Of those, what is made and written when all the rest of its file is. */
+uint64_t swi_outputs_late_bytes(const swi_outputs *outputs);
 /* Thread-safe. No slices: the file is opened, as an empty one must be. */
 SW_MUST_USE sw_status swi_outputs_write(swi_outputs *outputs, uint32_t file, uint64_t offset,
                                         const swi_slice *slices, size_t count, sw_error *err);

@@ -59,6 +59,7 @@ typedef struct world {
     bool strided;  /* records with strides and the other byte order */
     bool replicas; /* some pieces twice */
     bool plain;    /* dense pieces in the shape's own view; those of a layout in turns of files */
+    bool late;     /* a layout asks for sums and ends each file with them */
     const int64_t *fixed_parts; /* how axes are cut; NULL: at random */
 } world;
 
@@ -554,6 +555,36 @@ static inline void world_place(world *w, world_plan *plan, uint32_t id, const wo
     plan->size[file] += bytes;
 }
 
+#define WORLD_SUMS 6
+
+/* The sums, little-endian. */
+static inline sw_status world_make_late(void *ctx, const uint32_t *sums, uint8_t *out, size_t size,
+                                        sw_error *err)
+{
+    (void)ctx;
+    (void)err;
+    for (size_t i = 0; i < size; i++)
+        out[i] = (uint8_t)(sums[i / 4] >> (8 * (i % 4)));
+    return SW_OK;
+}
+
+/* Of random ranges, some empty, some touching. They end what is `size` bytes long so far. */
+static inline void world_add_late(world *w, swi_layout *layout, uint32_t file, uint64_t size)
+{
+    sw_error err = {0};
+    uint64_t at = 0;
+    swi_late late = {.offset_bytes = size, .size = 4 * WORLD_SUMS, .make = world_make_late};
+    for (uint32_t i = 0; i < WORLD_SUMS; i++) {
+        uint32_t sum;
+        at += world_below(w, 2) * world_below(w, (size - at) / 2 + 1);
+        uint64_t bytes = world_below(w, size - at + 1);
+        assert_ok(swi_layout_sum(layout, file, at, bytes, &sum, &err), &err);
+        assert_int_equal(sum, i);
+        at += bytes;
+    }
+    assert_ok(swi_layout_late(layout, file, &late, &err), &err);
+}
+
 /* A random layout of the world's tensors; types may differ (see `dtypes`, may be NULL). */
 static inline swi_layout *world_layout(world *w)
 {
@@ -578,7 +609,10 @@ static inline swi_layout *world_layout(world *w)
     }
     for (uint32_t f = 0; f < WORLD_FILES; f++) {
         uint32_t file;
-        assert_ok(swi_layout_file(layout, world_path(f), plan.size[f], &file, &err), &err);
+        uint64_t more = w->late ? 4 * WORLD_SUMS : 0;
+        assert_ok(swi_layout_file(layout, world_path(f), plan.size[f] + more, &file, &err), &err);
+        if (w->late)
+            world_add_late(w, layout, file, plan.size[f]);
     }
     for (uint32_t i = 0; i < plan.gap_count; i++) {
         uint8_t text[20];
