@@ -12,6 +12,8 @@ typedef struct fixture {
     uint32_t next, end;
     atomic_uint done[UNITS];
     uint32_t fails, fails_later; /* these units fail; UINT32_MAX: none */
+    bool earlier_first;          /* the one of lower number fails before the other */
+    atomic_bool later_begun;
 } fixture;
 
 static bool take(void *ctx, void *worker)
@@ -28,12 +30,16 @@ static sw_status work_unit(void *ctx, void *worker, sw_error *err)
     fixture *f = ctx;
     uint32_t unit = *(uint32_t *)worker;
     if (unit == f->fails) {
-        while (!atomic_load(&f->pool.stopped)) {
+        while (!atomic_load(f->earlier_first ? &f->later_begun : &f->pool.stopped)) {
         }
         return swi_fail(err, SW_ERR_CORRUPT, "unit %u", unit);
     }
-    if (unit == f->fails_later)
+    if (unit == f->fails_later) {
+        atomic_store(&f->later_begun, true);
+        while (f->earlier_first && !atomic_load(&f->pool.stopped)) {
+        }
         return swi_fail(err, SW_ERR_IO, "unit %u", unit);
+    }
     atomic_fetch_add(&f->done[unit], 1);
     atomic_fetch_add(&f->pool.done_bytes, 10);
     return SW_OK;
@@ -67,7 +73,7 @@ static void test_each_unit_once(void **state)
     }
 }
 
-/* Unit 7 fails after unit 9 has: its error is the one, and what comes later is not begun. */
+/* Unit 7 fails after or before unit 9: its error is the one, and what comes later is not begun. */
 static void test_the_earliest_error_wins(void **state)
 {
     (void)state;
@@ -79,6 +85,7 @@ static void test_the_earliest_error_wins(void **state)
         f.end = UNITS;
         f.fails = 7;
         f.fails_later = 9;
+        f.earlier_first = threads % 2 == 0;
         assert_int_equal(run(&f, threads, NULL, &err), SW_ERR_CORRUPT);
         assert_error(&err, SW_ERR_CORRUPT, "unit 7");
         for (uint32_t i = 0; i < 7; i++)
