@@ -104,6 +104,9 @@ typedef struct swi_framework {
     sw_status (*open)(swi_opening *o, sw_error *err);
     /* The saved state dict (state.h). NULL: one dict from names to tensors. */
     sw_status (*state)(const sw_checkpoint *checkpoint, struct swi_state *out, sw_error *err);
+    /* Value i of the catalog, where values are no blobs of their own; NULL: they are. */
+    sw_status (*value)(const sw_checkpoint *checkpoint, size_t i, sw_value_graph **graph,
+                       sw_value *root, sw_error *err);
     /* NULL: not a target. Whether it holds optimizer state, and values. */
     sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);
     bool holds_optimizer, holds_values;

@@ -6,5 +6,6 @@
 
 extern const swi_framework swi_framework_dcp;
 extern const swi_framework swi_framework_hf;
+extern const swi_framework swi_framework_torch;
 
 #endif

@@ -251,11 +251,13 @@ sw_status sw_checkpoint_value(const sw_checkpoint *checkpoint, size_t i, sw_valu
     swi_blob blob;
     swi_catalog_blob(checkpoint->catalog, swi_value_blob(checkpoint->catalog, i), &blob);
     swi_quoted q;
-    if (blob.ops->load_value == NULL)
-        return swi_fail(err, SW_ERR_UNSUPPORTED, "value \"%s\": a %s holds no value",
-                        swi_quote_str(&q, info.name), blob.ops->kind);
-    sw_status st =
-        blob.ops->load_value(&blob, swi_filecache_reader(checkpoint->cache), graph, root, err);
+    sw_status st;
+    if (checkpoint->at.framework->value != NULL)
+        st = checkpoint->at.framework->value(checkpoint, i, graph, root, err);
+    else if (blob.ops->load_value == NULL)
+        st = swi_fail(err, SW_ERR_UNSUPPORTED, "a %s holds no value", blob.ops->kind);
+    else
+        st = blob.ops->load_value(&blob, swi_filecache_reader(checkpoint->cache), graph, root, err);
     if (st != SW_OK)
         swi_error_prefix(err, "value \"%s\"", swi_quote_str(&q, info.name));
     return st;

@@ -221,6 +221,11 @@ sw_status swi_shards_say_no_index(swi_shards *r, sw_error *err)
                    err);
 }
 
+sw_status swi_shards_add(swi_shards *r, const char *name, uint64_t bytes, sw_error *err)
+{
+    return add_shard(r, name, bytes, false, err);
+}
+
 void swi_shards_free(swi_shards *r)
 {
     swi_hf_index_free(r->index);

@@ -32,6 +32,9 @@ typedef struct swi_shards {
 
 /* Fills index and items. Findings: "missing-file", "mixed-files", "stray-file". */
 SW_MUST_USE sw_status swi_shards_find(swi_shards *shards, sw_error *err);
+/* One file more; its name is borrowed. */
+SW_MUST_USE sw_status swi_shards_add(swi_shards *shards, const char *name, uint64_t bytes,
+                                     sw_error *err);
 /* Numbered files of whole tensors are published with an index: "no-index" when there is none. */
 SW_MUST_USE sw_status swi_shards_say_no_index(swi_shards *shards, sw_error *err);
 void swi_shards_free(swi_shards *shards);

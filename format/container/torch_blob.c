@@ -91,7 +91,7 @@ static sw_status frame_resolve(const swi_blob *blob, const swi_reader *reader,
     (void)reader;
     (void)want;
     (void)out;
-    return swi_fail(err, SW_ERR_ARG, "the frame of an archive holds no elements");
+    return swi_fail(err, SW_ERR_ARG, "the frame of a torch.save file holds no elements");
 }
 
 static sw_status frame_check(const swi_blob *blob, const swi_reader *reader,
@@ -145,4 +145,25 @@ const swi_blob_ops swi_blob_torch_frame = {
     .kind = "torch-frame",
     .resolve = frame_resolve,
     .check = frame_check,
+};
+
+static sw_status value_check(const swi_blob *blob, const swi_reader *reader,
+                             const swi_blob_label *label, uint8_t *buffer, size_t buffer_bytes,
+                             sw_report *report, swi_blob_check *tally, sw_error *err)
+{
+    (void)blob;
+    (void)reader;
+    (void)label;
+    (void)buffer;
+    (void)buffer_bytes;
+    (void)report;
+    (void)tally;
+    (void)err;
+    return SW_OK;
+}
+
+const swi_blob_ops swi_blob_torch_value = {
+    .kind = "torch-value",
+    .resolve = frame_resolve,
+    .check = value_check,
 };

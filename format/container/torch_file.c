@@ -249,6 +249,7 @@ static sw_status read_pickle(swi_torch_file *tf, const swi_reader *reader, sw_er
 {
     swi_buf content = {0};
     const swi_zip_entry *entry = find_record(tf, "data.pkl");
+    tf->has_crc = entry->crc32 != 0;
     sw_status st = swi_zip_payload(tf->zip, reader, entry, &tf->pickle_offset_bytes, err);
     if (st == SW_OK)
         st = swi_zip_read(tf->zip, reader, entry, reader->limits.metadata_bytes, &content, err);
@@ -488,6 +489,11 @@ sw_value swi_torch_root(const swi_torch_file *tf)
 const swi_pickle_unsafe *swi_torch_unsafe(const swi_torch_file *tf)
 {
     return &tf->unsafe;
+}
+
+bool swi_torch_has_crc(const swi_torch_file *tf)
+{
+    return tf->has_crc;
 }
 
 bool swi_torch_is_legacy(const swi_torch_file *tf)

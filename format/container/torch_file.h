@@ -57,6 +57,8 @@ typedef enum swi_torch_form {
     SWI_TORCH_TAR /* of torch before 0.2; not read */
 } swi_torch_form;
 swi_torch_form swi_torch_looks(const uint8_t *head, size_t size);
+/* Whether data.pkl has a CRC-32. */
+bool swi_torch_has_crc(const swi_torch_file *tf);
 bool swi_torch_is_legacy(const swi_torch_file *tf);
 /* Legacy: the position behind the last storage, where the file must end. */
 uint64_t swi_torch_end_bytes(const swi_torch_file *tf);
@@ -90,6 +92,8 @@ extern const swi_blob_ops swi_blob_torch_storage_swapped;
  * Only checked. blob->bytes is the size of the file, stored_bytes how much of it that is.
  */
 extern const swi_blob_ops swi_blob_torch_frame;
+/* Values of the object, whose bytes are the frame's: nothing is read or checked there. */
+extern const swi_blob_ops swi_blob_torch_value;
 
 /* Compares the CRC of every record by streaming; findings "crc-mismatch" name the record. */
 SW_MUST_USE sw_status swi_torch_check(const swi_reader *reader, uint32_t file, uint64_t offset,

@@ -15,6 +15,7 @@ struct swi_torch_file {
     uint64_t pickle_offset_bytes; /* of the pickled object in the file */
     const char *pickle_name;      /* "data.pkl"; of the form before 1.6: "the object" */
     bool legacy;
+    bool has_crc;       /* of the pickled object */
     uint64_t end_bytes; /* legacy: position behind the last storage */
     bool swapped;
     sw_value_graph *graph;

@@ -1,0 +1,330 @@
+/* From an opened torch.save file to catalog entries. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/report.h"
+#include "base/text.h"
+#include "model/value.h"
+#include "sections.h"
+#include "torch.h"
+
+#define NO_BLOB UINT32_MAX
+
+/* One file on its way into the catalog. */
+typedef struct filling {
+    swi_torch_filling *all;
+    const swi_torch_file *tf;
+    const char *path;
+    uint32_t file;
+    swi_torch_object *object;
+    uint32_t object_index;
+    uint32_t *blobs; /* of the storages */
+    uint32_t value_blob;
+    swi_section section;
+    swi_buf key;
+} filling;
+
+sw_status swi_torch_filling_begin(swi_opening *o, swi_torch_filling *f, sw_error *err)
+{
+    *f = (swi_torch_filling){.o = o};
+    sw_status st = swi_names_make(&f->names, err);
+    return st == SW_OK ? swi_names_make(&f->views, err) : st;
+}
+
+void swi_torch_filling_end(swi_torch_filling *f)
+{
+    swi_names_free(f->names);
+    swi_names_free(f->views);
+    free(f->file_of);
+    free(f->owners);
+    *f = (swi_torch_filling){0};
+}
+
+/* ---- storages ----------------------------------------------------------------------------------
+ */
+
+/* TS-2: each storage is a blob of its own; the rest of the file is one more, and values another. */
+static sw_status add_blobs(filling *f, uint64_t bytes, sw_error *err)
+{
+    swi_builder *b = f->all->o->builder;
+    swi_torch_totals *t = &f->all->totals;
+    uint64_t rest = bytes;
+    uint32_t ignored;
+    bool swapped = swi_torch_swapped(f->tf);
+    size_t count = swi_torch_storage_count(f->tf);
+    sw_status st = swi_alloc_array(count, sizeof *f->blobs, (void **)&f->blobs, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        const swi_torch_storage *s = swi_torch_storage_at(f->tf, i);
+        swi_blob blob = {.ops = swapped ? &swi_blob_torch_storage_swapped : &swi_blob_torch_storage,
+                         .file = f->file,
+                         .aux = s->has_crc ? s->crc32 : 0,
+                         .offset_bytes = s->offset_bytes,
+                         .stored_bytes = s->bytes,
+                         .bytes = s->bytes};
+        f->blobs[i] = NO_BLOB;
+        t->storages++;
+        t->storage_bytes += s->bytes;
+        t->bare_storages += s->bytes > 0 && blob.aux == 0;
+        if (s->bytes > 0)
+            st = swi_builder_blob(b, &blob, &f->blobs[i], err);
+        if (st == SW_OK && !swi_sub_u64(rest, s->bytes, &rest))
+            rest = 0; /* storages that share bytes: the catalog refuses nothing that verify finds */
+    }
+    swi_blob blob = {
+        .ops = &swi_blob_torch_frame, .file = f->file, .stored_bytes = rest, .bytes = bytes};
+    if (st == SW_OK)
+        st = swi_builder_blob(b, &blob, &ignored, err);
+    blob.ops = &swi_blob_torch_value;
+    blob.stored_bytes = 0;
+    return st == SW_OK ? swi_builder_blob(b, &blob, &f->value_blob, err) : st;
+}
+
+/* ---- tensors -----------------------------------------------------------------------------------
+ */
+
+static sw_status finding(const filling *f, sw_severity severity, sw_status status, const char *code,
+                         const char *tensor, const char *text, sw_error *err)
+{
+    swi_finding_in in = {
+        .severity = severity, .status = status, .code = code, .file = f->path, .tensor = tensor};
+    return swi_report_add(f->all->o->report, &in, err, "%s", text);
+}
+
+/* What makes two tensors the same view of the same bytes. */
+static sw_status view_key(filling *f, const swi_torch_tensor *t, sw_error *err)
+{
+    uint64_t head[] = {f->file, t->storage, (uint64_t)t->dtype, t->start_elements, t->axes};
+    f->key.size = 0;
+    sw_status st = swi_buf_append(&f->key, head, sizeof head, err);
+    for (uint32_t k = 0; st == SW_OK && k < t->axes; k++) {
+        /* of an axis of length 1 the stride means nothing */
+        int64_t axis[] = {t->shape[k], t->shape[k] > 1 ? t->stride_elements[k] : 0};
+        st = swi_buf_append(&f->key, axis, sizeof axis, err);
+    }
+    return st;
+}
+
+static sw_status add_piece(filling *f, const swi_torch_tensor *t, uint32_t id, sw_error *err)
+{
+    int64_t element = sw_dtype_bytes(t->dtype);
+    swi_piece piece = {.blob = f->blobs[t->storage],
+                       .axes = t->axes,
+                       .base_bytes = (int64_t)t->start_elements * element};
+    for (uint32_t k = 0; k < t->axes; k++) {
+        piece.view[k] = piece.length[k] = t->shape[k];
+        piece.stride_bytes[k] = t->shape[k] > 1 ? t->stride_elements[k] * element : 0;
+    }
+    return swi_builder_piece(f->all->o->builder, id, &piece, err);
+}
+
+/* TS-5: the first name of a view owns it, others are its aliases. */
+static sw_status add_bytes(filling *f, const swi_torch_tensor *t, uint32_t id, sw_error *err)
+{
+    swi_torch_filling *all = f->all;
+    uint32_t view;
+    bool is_new;
+    if (t->elements == 0)
+        return SW_OK;
+    sw_status st = view_key(f, t, err);
+    if (st == SW_OK)
+        st = swi_names_add(all->views, f->key.data, f->key.size, &view, &is_new, err);
+    if (st == SW_OK && is_new)
+        st = swi_grow_array((void **)&all->owners, &all->owner_capacity, (size_t)view + 1,
+                            sizeof *all->owners, err);
+    if (st != SW_OK)
+        return st;
+    if (!is_new) {
+        swi_builder_alias(all->o->builder, id, all->owners[view]);
+        return SW_OK;
+    }
+    all->owners[view] = id;
+    all->totals.used_bytes += t->elements * sw_dtype_bytes(t->dtype);
+    return add_piece(f, t, id, err);
+}
+
+/* Whether the name is new; one that another file has is a conflict that is said. */
+static sw_status meet_name(filling *f, const char *name, bool *is_new, sw_error *err)
+{
+    swi_torch_filling *all = f->all;
+    uint32_t id;
+    sw_status st = swi_names_add(all->names, name, strlen(name), &id, is_new, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&all->file_of, &all->file_capacity, (size_t)id + 1,
+                            sizeof *all->file_of, err);
+    if (st != SW_OK)
+        return st;
+    if (*is_new) {
+        all->file_of[id] = f->path;
+        return SW_OK;
+    }
+    swi_quoted q;
+    char text[256];
+    bool same = strcmp(all->file_of[id], f->path) == 0;
+    const char *other = swi_quote_str(&q, all->file_of[id]);
+    (void)snprintf(text, sizeof text,
+                   same ? "two places in the object have this name"
+                        : "it lies here and also in %.200s",
+                   other);
+    return finding(f, SW_DEFECT, SW_ERR_CONFLICT, "duplicate-tensor", name, text, err);
+}
+
+static sw_status add_tensor(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
+{
+    const swi_torch_tensor *t = &f->object->tensors[number];
+    swi_opening *o = f->all->o;
+    swi_path path = {.count = leaf->count};
+    uint32_t id;
+    bool is_new;
+    sw_status st = meet_name(f, leaf->name, &is_new, err);
+    if (st != SW_OK || !is_new)
+        return st;
+    for (size_t i = 0; i < leaf->count; i++) {
+        path.parts[i] = leaf->parts[i];
+        path.is_index[i] = leaf->is_index[i];
+    }
+    st = swi_section_of(&path, leaf->name, &f->section, err);
+    if (st != SW_OK)
+        return st;
+    swi_tensor_in in = {.name = leaf->name,
+                        .name_size = strlen(leaf->name),
+                        .dtype = t->dtype,
+                        .axes = t->axes,
+                        .shape = t->shape,
+                        .role = f->section.role};
+    st = swi_builder_tensor(o->builder, &in, &id, err);
+    if (st == SW_OK)
+        st = swi_opening_section(o, id, (const char *)f->section.section.data,
+                                 (const char *)f->section.name.data, err);
+    if (st == SW_OK && f->object->catalog_of[number] == UINT32_MAX)
+        f->object->catalog_of[number] = id;
+    return st == SW_OK ? add_bytes(f, t, id, err) : st;
+}
+
+/* ---- the rest ----------------------------------------------------------------------------------
+ */
+
+/* TS-6: said, kept as a value, and no tensor of the catalog. */
+static sw_status say_opaque(filling *f, const char *name, const swi_torch_opaque *opaque,
+                            sw_error *err)
+{
+    if (opaque->status == SW_ERR_UNSUPPORTED)
+        return finding(f, SW_WARNING, opaque->status, "opaque-tensor", name, opaque->why, err);
+    return finding(f, SW_DEFECT, opaque->status, "bad-tensor", name, opaque->why, err);
+}
+
+static sw_status add_value(filling *f, const swi_torch_leaf *leaf, sw_error *err)
+{
+    swi_torch_kept *kept = f->all->kept;
+    swi_value_in in = {
+        .name = leaf->name, .name_size = strlen(leaf->name), .rank = -1, .blob = f->value_blob};
+    sw_status st = swi_grow_array((void **)&kept->values, &kept->value_capacity,
+                                  kept->value_count + 1, sizeof *kept->values, err);
+    if (st != SW_OK)
+        return st;
+    sw_error cause = {0};
+    st = swi_builder_value(f->all->o->builder, &in, &cause);
+    if (st == SW_ERR_CONFLICT)
+        return finding(f, SW_WARNING, st, "duplicate-value", leaf->name,
+                       "two values of the object have this name; only the first is shown", err);
+    if (st != SW_OK) {
+        if (err != NULL)
+            *err = cause;
+        return st;
+    }
+    kept->values[kept->value_count++] =
+        (swi_torch_value_at){.object = f->object_index, .node = leaf->node};
+    return SW_OK;
+}
+
+static sw_status on_leaf(void *ctx, const swi_torch_leaf *leaf, sw_error *err)
+{
+    filling *f = ctx;
+    uint32_t number;
+    if (sw_value_tensor(f->object->graph, leaf->node, &number))
+        return add_tensor(f, leaf, number, err);
+    const swi_torch_opaque *opaque = swi_torch_opaque_at(f->object, leaf->node);
+    sw_status st = opaque != NULL ? say_opaque(f, leaf->name, opaque, err) : SW_OK;
+    return st == SW_OK ? add_value(f, leaf, err) : st;
+}
+
+/* TS-7: what comes after the last storage, storages without CRC beside records that have one. */
+static sw_status say_of_file(filling *f, uint64_t bytes, sw_error *err)
+{
+    uint64_t bare = 0, end = swi_torch_end_bytes(f->tf);
+    swi_finding_in in = {.severity = SW_DEFECT,
+                         .status = SW_ERR_CORRUPT,
+                         .code = "long-file",
+                         .file = f->path,
+                         .has_offset = true,
+                         .offset_bytes = end};
+    if (swi_torch_is_legacy(f->tf) && end < bytes)
+        return swi_report_add(f->all->o->report, &in, err,
+                              "%" PRIu64 " bytes follow its last storage: it is not the file that "
+                              "was saved",
+                              bytes - end);
+    for (size_t i = 0; i < swi_torch_storage_count(f->tf); i++) {
+        const swi_torch_storage *s = swi_torch_storage_at(f->tf, i);
+        bare += s->bytes > 0 && !s->has_crc;
+    }
+    if (!swi_torch_has_crc(f->tf) || bare == 0)
+        return SW_OK;
+    in = (swi_finding_in){.severity = SW_WARNING, .code = "crc-missing", .file = f->path};
+    return swi_report_add(f->all->o->report, &in, err,
+                          "%" PRIu64 " storages have no CRC-32 while other records have: it may "
+                          "have been saved without its data (skip_data)",
+                          bare);
+}
+
+static sw_status keep_object(filling *f, sw_error *err)
+{
+    swi_torch_kept *kept = f->all->kept;
+    size_t capacity = kept->object_count;
+    swi_torch_object *taken = f->object;
+    sw_status st = swi_grow_array((void **)&kept->objects, &capacity, kept->object_count + 1,
+                                  sizeof *kept->objects, err);
+    if (st != SW_OK) {
+        swi_torch_object_free(taken);
+        return st;
+    }
+    f->object_index = (uint32_t)kept->object_count;
+    f->object = &kept->objects[kept->object_count++];
+    *f->object = *taken;
+    *taken = (swi_torch_object){0};
+    return SW_OK;
+}
+
+sw_status swi_torch_fill(swi_torch_filling *all, const swi_torch_file *tf, const char *path,
+                         uint64_t bytes, swi_torch_object *object, sw_error *err)
+{
+    filling f = {.all = all, .tf = tf, .path = path, .object = object};
+    bool too_deep = false;
+    sw_status st = keep_object(&f, err);
+    if (st == SW_OK)
+        st = swi_builder_file(all->o->builder, path, bytes, &f.file, err);
+    if (st == SW_OK)
+        st = add_blobs(&f, bytes, err);
+    if (st == SW_OK)
+        st = swi_torch_walk(f.object, &all->o->limits, on_leaf, &f, &too_deep, err);
+    if (st == SW_OK && too_deep)
+        st = finding(&f, SW_WARNING, SW_ERR_LIMIT, "too-deep", NULL,
+                     "containers lie deeper in each other than 256; what they hold is not named",
+                     err);
+    if (st == SW_OK)
+        st = say_of_file(&f, bytes, err);
+    all->totals.files++;
+    all->totals.legacy_files += swi_torch_is_legacy(tf);
+    all->totals.swapped_files += swi_torch_swapped(tf);
+    if (f.object_index < all->kept->object_count && f.object != object) {
+        free(f.object->tensors);
+        f.object->tensors = NULL; /* the catalog has what is needed of them */
+    }
+    free(f.blobs);
+    swi_section_end(&f.section);
+    swi_buf_free(&f.key);
+    return st;
+}
