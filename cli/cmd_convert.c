@@ -22,7 +22,7 @@ static const char convert_help[] =
     "  --verify               read the result back and compare it before it is published\n"
     "  --dry-run              plan and prove, move nothing (the same as: shardwright plan)\n"
     "  --overwrite            replace DEST\n"
-    "  --drop-unsafe          convert although something beside the tensors is unsafe\n"
+    "  --drop-unsafe          convert although a value beside the tensors is unsafe\n"
     "  --drop-role optimizer  leave the optimizer out, and do not mind its damage\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
@@ -233,6 +233,8 @@ static int finish(run *r)
     if (r->status != SW_OK && !r->c.json) {
         show_findings(&r->c, r->report, stderr);
         show_error(r->verb, &r->err);
+        if (r->status == SW_ERR_EXISTS)
+            fputs("--overwrite replaces it in one step\n", stderr);
     } else if (!r->c.json) {
         show_text(r);
     }

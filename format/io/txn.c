@@ -122,7 +122,7 @@ static sw_status check_dest(const swi_txn *txn, sw_error *err)
         return status;
     swi_quoted room;
     return swi_fail(err, SW_ERR_EXISTS,
-                    "%s: exists, and replacing it was not asked for (--overwrite)",
+                    "%s: exists, and replacing it was not asked for",
                     swi_quote_str(&room, txn->place.dest));
 }
 
