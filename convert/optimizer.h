@@ -51,18 +51,28 @@ typedef struct swi_optimizer {
     size_t state_count;
     swi_opt_group *groups;
     size_t group_count;
+    swi_opt_setting *extras; /* what else stood beside "state" and "param_groups" */
+    size_t extra_count;
     swi_arena arena;
 } swi_optimizer;
 
-/* All optimizers of a state dict. `names`: parameter names in registration order, when the user
- * gave them (--param-names); NULL. */
+/*
+ * All optimizers of a state dict, wherever they lie in it. `names` (NULL: none given): the names of
+ * all parameters of the model in the order of registration, each with the tensor of that name in
+ * the checkpoint, wrappers off. `state` must outlive them.
+ */
 SW_MUST_USE sw_status swi_optimizers_lift(const sw_checkpoint *checkpoint, const swi_state *state,
                                           const char *const *names, size_t name_count,
                                           swi_optimizer **out, size_t *count, sw_error *err);
 void swi_optimizers_free(swi_optimizer *optimizers, size_t count);
 
-/* The optimizer's state dict in another keying, as a value of `graph`. Ids are positions over the
- * groups' parameters in order; group settings of the flat form are repeated per parameter. */
+/*
+ * The optimizer's state dict in another keying, as a value of `graph` (the state's own, or another
+ * into which the values are copied). Ids are positions over the groups' parameters in order;
+ * settings of the flat form are repeated per parameter, and a group without parameters is not in
+ * it. SW_ERR_CONFLICT: a parameter with state is in no group and has no id; SW_ERR_UNSUPPORTED: the
+ * flat form has no place for a setting whose name holds a dot.
+ */
 SW_MUST_USE sw_status swi_optimizer_lower(const swi_optimizer *optimizer, swi_opt_keying keying,
                                           sw_value_graph *graph, sw_value *out, sw_error *err);
 

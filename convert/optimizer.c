@@ -1,0 +1,303 @@
+/* Finding optimizers in a state dict, and the names of their parameters. specs/optimizer.md. */
+#include "optimizer.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "model/value_table.h"
+#include "names.h"
+#include "optimizer_parts.h"
+
+sw_status swi_opt_fail(const swi_lifting *l, sw_error *err, sw_status status, const char *clause,
+                       const char *fmt, ...)
+{
+    char text[700];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    sw_status st = swi_fail_at(err, status, clause, 0, "%s: %s", l->where, text);
+    if (err != NULL)
+        err->has_offset = false;
+    return st;
+}
+
+bool swi_opt_is_sequence(const sw_value_graph *g, sw_value v)
+{
+    sw_value_kind kind = sw_value_get_kind(g, v);
+    return kind == SW_VALUE_LIST || kind == SW_VALUE_TUPLE;
+}
+
+bool swi_opt_text_begins(const sw_value_graph *g, sw_value v, const char *with)
+{
+    const uint8_t *data;
+    size_t size, n = strlen(with);
+    return sw_value_get_kind(g, v) == SW_VALUE_STR && sw_value_bytes(g, v, &data, &size) &&
+           size >= n && memcmp(data, with, n) == 0;
+}
+
+/* ---- finding them ---------------------------------------------------------------------------- */
+
+/* A container of the state dict that was reached, and how. */
+typedef struct place {
+    sw_value v;
+    size_t parent;
+    const char *part; /* NULL: the root */
+} place;
+
+typedef struct search {
+    const sw_value_graph *g;
+    place *places; /* in the order reached: a queue */
+    size_t count, capacity;
+    swi_value_table seen;
+    swi_arena arena;
+} search;
+
+static sw_status reach(search *s, sw_value v, size_t parent, const char *part, sw_error *err)
+{
+    sw_value dict;
+    if ((!sw_value_as_dict(s->g, v, &dict) && !swi_opt_is_sequence(s->g, v)) ||
+        swi_value_table_find(&s->seen, v) != NULL)
+        return SW_OK;
+    sw_status st = swi_value_table_set(&s->seen, v, 1, err);
+    if (st == SW_OK)
+        st =
+            swi_grow_array((void **)&s->places, &s->capacity, s->count + 1, sizeof *s->places, err);
+    if (st == SW_OK && part != NULL)
+        st = swi_arena_text(&s->arena, part, strlen(part), &part, err);
+    if (st == SW_OK)
+        s->places[s->count++] = (place){v, parent, part};
+    return st;
+}
+
+static sw_status reach_below(search *s, size_t at, sw_error *err)
+{
+    sw_value v = s->places[at].v, dict, key, item;
+    sw_status st = SW_OK;
+    char number[32];
+    int64_t id;
+    for (size_t i = 0; st == SW_OK && sw_value_item(s->g, v, i, &item); i++) {
+        (void)snprintf(number, sizeof number, "#%zu", i);
+        st = reach(s, item, at, number, err);
+    }
+    if (!sw_value_as_dict(s->g, v, &dict))
+        return st;
+    for (size_t i = 0; st == SW_OK && sw_value_pair(s->g, dict, i, &key, &item); i++) {
+        const uint8_t *text = (const uint8_t *)number;
+        size_t size;
+        if (sw_value_int(s->g, key, &id))
+            (void)snprintf(number, sizeof number, "%" PRId64, id);
+        else if (sw_value_get_kind(s->g, key) != SW_VALUE_STR ||
+                 !sw_value_bytes(s->g, key, &text, &size))
+            continue;
+        st = reach(s, item, at, (const char *)text, err);
+    }
+    return st;
+}
+
+/* OPT-1: "param_groups" is a list of dicts that have "params"; "state" is a dict, or absent. */
+static bool is_nested(const sw_value_graph *g, sw_value v)
+{
+    sw_value groups, state, group, dict, params;
+    if (!swi_value_get(g, v, "param_groups", &groups) || !swi_opt_is_sequence(g, groups))
+        return false;
+    bool has_state = swi_value_get(g, v, "state", &state);
+    if (has_state && !sw_value_as_dict(g, state, &dict))
+        return false;
+    for (size_t i = 0; sw_value_item(g, groups, i, &group); i++) {
+        if (!sw_value_as_dict(g, group, &dict) || !swi_value_get(g, dict, "params", &params) ||
+            !swi_opt_is_sequence(g, params))
+            return false;
+    }
+    return has_state || sw_value_size(g, groups) > 0;
+}
+
+/* OPT-2: all keys begin with "state." or "param_groups."; one of the second kind, or the dict is
+ * called an optimizer. */
+static bool is_flat(const sw_value_graph *g, sw_value v, const char *name)
+{
+    sw_value dict, key, value;
+    if (!sw_value_as_dict(g, v, &dict) || sw_value_size(g, dict) == 0)
+        return false;
+    bool groups = name != NULL && strncmp(name, "optim", 5) == 0;
+    for (size_t i = 0; sw_value_pair(g, dict, i, &key, &value); i++) {
+        bool group = swi_opt_text_begins(g, key, "param_groups.");
+        if (!group && !swi_opt_text_begins(g, key, "state."))
+            return false;
+        groups = groups || group;
+    }
+    return groups;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* OPT-4: names as found, wrappers off. */
+static sw_status clean_names(swi_lifting *l, const char **names, size_t count, sw_error *err)
+{
+    bool drop_module = count > 0;
+    swi_buf clean = {0};
+    uint64_t removed = 0;
+    sw_status st = SW_OK;
+    for (size_t i = 0; i < count; i++)
+        drop_module = drop_module && swi_has_module_prefix(names[i]);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        clean.size = 0;
+        st = swi_clean_name(names[i], drop_module, &clean, &removed, err);
+        if (st == SW_OK)
+            st = swi_arena_text(&l->o->arena, (const char *)clean.data, clean.size - 1, &names[i],
+                                err);
+    }
+    swi_buf_free(&clean);
+    return st;
+}
+
+static sw_status refuse_equal(swi_lifting *l, const char **names, size_t count, sw_error *err)
+{
+    swi_names *seen = NULL;
+    sw_status st = swi_names_make(&seen, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        uint32_t id;
+        bool is_new;
+        swi_quoted q;
+        st = swi_names_add(seen, names[i], strlen(names[i]), &id, &is_new, err);
+        if (st == SW_OK && !is_new)
+            st = swi_opt_fail(l, err, SW_ERR_CONFLICT, "OPT-4", "two parameters are called \"%s\"",
+                              swi_quote_str(&q, names[i]));
+    }
+    swi_names_free(seen);
+    return st;
+}
+
+static sw_status name_parameters(swi_lifting *l, sw_error *err)
+{
+    swi_optimizer *o = l->o;
+    o->parameter_count = swi_names_count(l->keys);
+    sw_status st =
+        swi_alloc_array(o->parameter_count, sizeof *o->parameters, (void **)&o->parameters, err);
+    if (st != SW_OK)
+        return st;
+    if (o->keying == SWI_OPT_NESTED_IDS)
+        st = swi_opt_name_ids(l, o->parameters, err);
+    else
+        for (uint32_t i = 0; i < o->parameter_count; i++)
+            o->parameters[i] = swi_names_at(l->keys, i, NULL);
+    if (st == SW_OK && !l->clean)
+        st = clean_names(l, o->parameters, o->parameter_count, err);
+    return st == SW_OK ? refuse_equal(l, o->parameters, o->parameter_count, err) : st;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------
+ */
+
+static sw_status note_path(swi_lifting *l, const search *s, size_t at, sw_error *err)
+{
+    swi_optimizer *o = l->o;
+    const char **path = NULL;
+    void *room;
+    for (size_t k = at; s->places[k].part != NULL; k = s->places[k].parent)
+        o->path_parts++;
+    sw_status st = swi_arena_alloc(&o->arena, o->path_parts * sizeof *path, &room, err);
+    if (st != SW_OK)
+        return st;
+    path = room;
+    o->path = path;
+    size_t left = o->path_parts;
+    for (size_t k = at; st == SW_OK && s->places[k].part != NULL; k = s->places[k].parent)
+        st = swi_arena_text(&o->arena, s->places[k].part, strlen(s->places[k].part), &path[--left],
+                            err);
+    if (st != SW_OK)
+        return st;
+    swi_buf joined = {0};
+    for (size_t i = 0; st == SW_OK && i < o->path_parts; i++)
+        st = swi_buf_printf(&joined, err, "%s%s", i > 0 ? "." : "", path[i]);
+    char shown[96] = "";
+    (void)swi_quote_into(shown, sizeof shown, joined.data ? joined.data : (const uint8_t *)"",
+                         joined.size);
+    (void)snprintf(l->where, sizeof l->where, "optimizer \"%s\"", shown);
+    swi_buf_free(&joined);
+    return st;
+}
+
+static sw_status lift_at(swi_lifting *l, const search *s, size_t at, bool nested, sw_error *err)
+{
+    sw_value v = s->places[at].v, dict = v;
+    l->o->from = l->state;
+    (void)sw_value_as_dict(l->g, v, &dict);
+    sw_status st = note_path(l, s, at, err);
+    if (st == SW_OK)
+        st = swi_names_make(&l->keys, err);
+    if (st == SW_OK)
+        st = nested ? swi_opt_lift_nested(l, dict, err) : swi_opt_lift_flat(l, dict, err);
+    if (st == SW_OK)
+        st = name_parameters(l, err);
+    swi_names_free(l->keys);
+    free(l->stored_names);
+    return st;
+}
+
+typedef struct found {
+    swi_optimizer *items;
+    size_t count, capacity;
+} found;
+
+static sw_status look_at(const swi_lifting *base, search *s, size_t at, found *all, sw_error *err)
+{
+    bool nested = is_nested(s->g, s->places[at].v);
+    if (!nested && !is_flat(s->g, s->places[at].v, s->places[at].part))
+        return reach_below(s, at, err);
+    sw_status st = swi_grow_array((void **)&all->items, &all->capacity, all->count + 1,
+                                  sizeof *all->items, err);
+    if (st != SW_OK)
+        return st;
+    swi_lifting l = *base;
+    l.o = &all->items[all->count++];
+    return lift_at(&l, s, at, nested, err);
+}
+
+sw_status swi_optimizers_lift(const sw_checkpoint *checkpoint, const swi_state *state,
+                              const char *const *names, size_t name_count, swi_optimizer **out,
+                              size_t *count, sw_error *err)
+{
+    search s = {.g = state->graph};
+    const swi_lifting base = {.checkpoint = checkpoint,
+                              .state = state,
+                              .g = state->graph,
+                              .given = names,
+                              .given_count = names != NULL ? name_count : 0};
+    found all = {0};
+    s.seen.graph = state->graph;
+    sw_status st = reach(&s, state->root, 0, NULL, err);
+    for (size_t i = 0; st == SW_OK && i < s.count; i++)
+        st = look_at(&base, &s, i, &all, err);
+    free(s.places);
+    swi_value_table_free(&s.seen);
+    swi_arena_free(&s.arena);
+    if (st != SW_OK) {
+        swi_optimizers_free(all.items, all.count);
+        return st;
+    }
+    *out = all.items;
+    *count = all.count;
+    return SW_OK;
+}
+
+void swi_optimizers_free(swi_optimizer *optimizers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        swi_optimizer *o = &optimizers[i];
+        for (size_t k = 0; k < o->group_count; k++) {
+            free(o->groups[k].settings);
+            free(o->groups[k].parameters);
+        }
+        free(o->groups);
+        free(o->states);
+        free(o->extras);
+        free(o->parameters);
+        swi_arena_free(&o->arena);
+    }
+    free(optimizers);
+}
