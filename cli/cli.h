@@ -114,6 +114,7 @@ int cmd_verify(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_cat(int argc, char **argv);
+int cmd_hash(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 
 #endif

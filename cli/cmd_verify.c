@@ -15,11 +15,13 @@ static const char help[] =
     "      coverage   and every element of every tensor is held exactly once\n"
     "      digest     and every CRC that the files carry is right; other files of the folder\n"
     "                 are looked through for pickles that would run code\n"
+    "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
-    "exit codes: 0 nothing found; 1 a defect (cut, missing, corrupt, contradictory); 2 could not\n"
-    "verify, or no known checkpoint; 4 --level digest was asked and nothing carries a CRC;\n"
-    "5 unsafe content\n";
+    "exit codes: 0 nothing found; 1 a defect (cut, missing, corrupt, contradictory, not as "
+    "listed);\n"
+    "2 could not verify, or no known checkpoint; 4 --level digest was asked and nothing carries a\n"
+    "CRC, or nothing of --digests is in it; 5 unsafe content\n";
 
 typedef struct run {
     common c;
@@ -59,6 +61,8 @@ static int exit_code(const run *r)
         return EXIT_REFUSED;
     if (sw_report_total(r->report, SW_DEFECT) > 0)
         return EXIT_FOUND;
+    if (r->options.digests != NULL)
+        return r->sum.nothing_listed ? EXIT_NOTHING : EXIT_DONE;
     if (r->level != NULL && r->options.level == SW_LEVEL_DIGEST && r->sum.nothing_to_check)
         return EXIT_NOTHING;
     return EXIT_DONE;
@@ -99,6 +103,10 @@ static void show_json(const run *r, int code)
         json_number(&j, "files", r->sum.files);
         json_number(&j, "tensor_bytes", r->sum.tensor_bytes);
         json_tally(&j, &r->sum.tally);
+        if (r->options.digests != NULL) {
+            json_number(&j, "listed_tensors", r->sum.listed_tensors);
+            json_number(&j, "matched_tensors", r->sum.matched_tensors);
+        }
     }
     json_findings(&j, r->report);
     json_end(&j);
@@ -121,6 +129,9 @@ static void show_text(const run *r, int code)
             print_bytes(stdout, s->tally.unchecked_bytes);
         }
         fputc('\n', stdout);
+        if (r->options.digests != NULL)
+            printf("as the digest list says: %" PRIu64 " of %" PRIu64 " tensors listed\n",
+                   s->matched_tensors, s->listed_tensors);
     }
     uint64_t defects = sw_report_total(r->report, SW_DEFECT);
     uint64_t dangers = sw_report_total(r->report, SW_DANGER);
@@ -129,6 +140,8 @@ static void show_text(const run *r, int code)
                dangers == 1 ? "" : "s");
     else if (code == EXIT_FOUND)
         printf("DEFECTIVE: %" PRIu64 " defect%s\n", defects, defects == 1 ? "" : "s");
+    else if (code == EXIT_NOTHING && s->nothing_listed)
+        puts("UNCHECKED: no tensor of the digest list is in it");
     else if (code == EXIT_NOTHING)
         puts("UNCHECKED: nothing in it carries a CRC; structure and coverage are right");
     else if (!r->c.quiet)
@@ -139,8 +152,9 @@ int cmd_verify(int argc, char **argv)
 {
     run r = {0};
     progress p;
-    const opt options[] = {{"--level", OPT_TEXT, &r.level}};
-    if (!parse_options(argc, argv, options, 1, 1, &r.c))
+    const opt options[] = {{"--level", OPT_TEXT, &r.level},
+                           {"--digests", OPT_TEXT, &r.options.digests}};
+    if (!parse_options(argc, argv, options, 2, 1, &r.c))
         return EXIT_USAGE;
     if (r.c.help) {
         fputs(help, stdout);

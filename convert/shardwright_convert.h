@@ -81,6 +81,8 @@ typedef struct sw_verify_options {
     sw_level level; /* 0: SW_LEVEL_DIGEST */
     sw_open_options open;
     sw_work_options work;
+    const char
+        *digests; /* a digest list (sw_hash) to hold it against, whatever the level; or NULL */
 } sw_verify_options;
 
 typedef struct sw_verify_summary {
@@ -88,8 +90,11 @@ typedef struct sw_verify_summary {
     char root[1024];
     uint64_t tensors, pieces, values, files;
     uint64_t tensor_bytes;
-    sw_tally tally;        /* read, checked, unchecked */
-    bool nothing_to_check; /* the digest level found no CRC or digest at all */
+    sw_tally tally;           /* read, checked, unchecked */
+    bool nothing_to_check;    /* the digest level found no CRC or digest at all */
+    uint64_t listed_tensors;  /* in the digest list */
+    uint64_t matched_tensors; /* whose digest is the listed one */
+    bool nothing_listed;      /* no name of the digest list is in the checkpoint */
 } sw_verify_summary;
 
 /*
@@ -100,6 +105,41 @@ typedef struct sw_verify_summary {
  */
 SW_API SW_MUST_USE sw_status sw_verify(const char *path, const sw_verify_options *options,
                                        sw_report *report, sw_verify_summary *out, sw_error *err);
+
+/* ---- content digests (specs/digest.md) ----------------------------------------------------- */
+
+#define SW_DIGEST_TEXT 65 /* hexadecimal, with the end */
+
+typedef struct sw_hash_options {
+    bool weights;            /* the tensors of a weights target, by their names there */
+    const char *const *only; /* globs of tensor names, NULL-terminated; NULL: all */
+    sw_dtype as;             /* floating-point tensors are cast to it first; or SW_DTYPE_NONE */
+    sw_open_options open;
+    sw_work_options work;
+} sw_hash_options;
+
+/* A list of digests, in byte order of names. */
+typedef struct sw_digests sw_digests;
+
+/*
+ * One SHA-256 for each tensor that says what it holds, whatever its layout. A tensor that is
+ * damaged is the error. `options`, `report` and `tally` may be NULL.
+ */
+SW_API SW_MUST_USE sw_status sw_hash(const char *path, const sw_hash_options *options,
+                                     sw_report *report, sw_digests **out, sw_tally *tally,
+                                     sw_error *err);
+SW_API void sw_digests_free(sw_digests *digests);
+SW_API size_t sw_digests_count(const sw_digests *digests);
+/* false when i is out of range. */
+SW_API bool sw_digests_at(const sw_digests *digests, size_t i, const char **name,
+                          char digest[SW_DIGEST_TEXT]);
+/* The digest of the list. */
+SW_API void sw_digests_root(const sw_digests *digests, char digest[SW_DIGEST_TEXT]);
+/* Writes the list to the file `path`, which appears whole or not at all; SW_ERR_EXISTS. */
+SW_API SW_MUST_USE sw_status sw_digests_write(const sw_digests *digests, const char *path,
+                                              bool overwrite, sw_error *err);
+/* The text that is written, terminated. Free *out with free(). */
+SW_API SW_MUST_USE sw_status sw_digests_text(const sw_digests *digests, char **out, sw_error *err);
 
 /* ---- converting --------------------------------------------------------------------------- */
 

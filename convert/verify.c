@@ -4,6 +4,7 @@
 
 #include "base/report.h"
 #include "folder.h"
+#include "hash.h"
 #include "replica_check.h"
 #include "scan.h"
 
@@ -110,6 +111,24 @@ static sw_status check_bytes(const sw_checkpoint *c, const sw_verify_options *op
     return st;
 }
 
+/* What keeps the checkpoint from being held against the list is a finding, as elsewhere. */
+static sw_status check_digests(const sw_checkpoint *c, const sw_verify_options *options,
+                               sw_report *report, sw_verify_summary *s, sw_error *err)
+{
+    swi_digest_list list = {0};
+    sw_error cause = {0};
+    sw_status st = swi_digests_read(options->digests, &options->open, &list, err);
+    if (st != SW_OK)
+        return st;
+    st = swi_digests_check(c, &list, &options->work, report, s, &cause);
+    swi_digest_list_free(&list);
+    if (st != SW_OK && describes_checkpoint(st))
+        return as_finding(&cause, report, err);
+    if (st != SW_OK && err != NULL)
+        *err = cause;
+    return st;
+}
+
 sw_status sw_verify(const char *path, const sw_verify_options *options, sw_report *report,
                     sw_verify_summary *out, sw_error *err)
 {
@@ -136,6 +155,8 @@ sw_status sw_verify(const char *path, const sw_verify_options *options, sw_repor
     describe(c, &sum);
     if (o->level == 0 || o->level >= SW_LEVEL_DIGEST)
         st = check_bytes(c, o, report, &sum, err);
+    if (st == SW_OK && o->digests != NULL)
+        st = check_digests(c, o, report, &sum, err);
     sw_checkpoint_close(c);
     if (st == SW_OK)
         *out = sum;

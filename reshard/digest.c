@@ -12,7 +12,7 @@
 #include "pool.h"
 #include "view.h"
 
-enum { TAG_LEAF = 0, TAG_TENSOR = 2, TAG_LIST = 3 };
+enum { TAG_LEAF = 0, TAG_TENSOR = 2 };
 
 /* What a leaf may need before it is cast: from float64 to a type of two bytes. */
 #define RAW_MAX (4 * SWI_DIGEST_LEAF_BYTES)
@@ -116,23 +116,6 @@ static sw_status hash_tensor(swi_hasher *hasher, const sw_tensor_info *info, sw_
         status = swi_hasher_add(hasher, leaves[i].bytes, SWI_DIGEST_BYTES, err);
     if (status == SW_OK)
         status = swi_hasher_end(hasher, out, err);
-    return status;
-}
-
-sw_status swi_digest_list_begin(swi_hasher *hasher, uint64_t count, sw_error *err)
-{
-    sw_status status = begin_tag(hasher, TAG_LIST, err);
-    return status == SW_OK ? add_number(hasher, count, 8, err) : status;
-}
-
-sw_status swi_digest_list_add(swi_hasher *hasher, const char *name, const swi_digest *digest,
-                              sw_error *err)
-{
-    sw_status status = add_number(hasher, strlen(name), 8, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, name, strlen(name), err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, digest->bytes, SWI_DIGEST_BYTES, err);
     return status;
 }
 

@@ -44,9 +44,4 @@ SW_MUST_USE sw_status swi_catalog_digests(const swi_source *source, const swi_di
 /* The type that a tensor has after the cast of `as`. */
 sw_dtype swi_digest_dtype(sw_dtype dtype, sw_dtype as);
 
-/* The digest over a list (DIG-8): feed the entries in ascending byte order of distinct names. */
-SW_MUST_USE sw_status swi_digest_list_begin(swi_hasher *hasher, uint64_t count, sw_error *err);
-SW_MUST_USE sw_status swi_digest_list_add(swi_hasher *hasher, const char *name,
-                                          const swi_digest *digest, sw_error *err);
-
 #endif

@@ -1,6 +1,7 @@
 """Standard output, standard error and exit code of whole commands on the sample, as they were once
 read and found good. expected/NAME is one session: "$ command", then what it printed, lines of standard
-error behind "! ", and the exit code when it is not 0.
+error behind "! ", and the exit code when it is not 0. Printed lines that would look like the session's
+own ("# " prepares, "$ " runs) stand behind "| ".
 
 SW_GOLDEN_UPDATE=1 writes what is printed now: read the difference before you keep it.
 """
@@ -53,6 +54,7 @@ def run(line):
     text = done.stdout.decode()
     if text and not text.endswith("\n"):
         text += "(no end of line)\n"
+    text = re.sub(r"^(?=[#$] )", "| ", text, flags=re.M)
     text += "".join(f"! {part}\n" for part in done.stderr.decode().splitlines())
     if done.returncode != 0:
         text += f"exit {done.returncode}\n"
