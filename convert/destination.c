@@ -41,7 +41,7 @@ static bool lies_in(const char *path, const char *folder)
 }
 
 /* Neither may hold the other: replacing the destination would remove the source in it. */
-static sw_status keep_apart(const char *root, const char *path, sw_error *err)
+static sw_status keep_apart(const char *root, bool alone, const char *path, sw_error *err)
 {
     sw_status st = SW_OK;
     char *source = realpath(root, NULL);
@@ -50,7 +50,7 @@ static sw_status keep_apart(const char *root, const char *path, sw_error *err)
     swi_quoted q;
     if (source == NULL || near == NULL)
         st = errno == ENOMEM ? swi_fail_nomem(err) : SW_OK; /* begin will say what is wrong */
-    else if (lies_in(near, source))
+    else if (!alone && lies_in(near, source))               /* beside a single file there is room */
         st = swi_fail(err, SW_ERR_ARG,
                       "the destination %s lies in the source folder, which is never written",
                       swi_quote_str(&q, path));
@@ -121,6 +121,6 @@ static sw_status keep_foreign(const char *path, sw_error *err)
 sw_status swi_destination_check(const sw_checkpoint *source, const char *path, bool overwrite,
                                 sw_error *err)
 {
-    sw_status st = keep_apart(sw_checkpoint_root(source), path, err);
+    sw_status st = keep_apart(sw_checkpoint_root(source), swi_checkpoint_alone(source), path, err);
     return st == SW_OK && overwrite ? keep_foreign(path, err) : st;
 }

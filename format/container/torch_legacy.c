@@ -24,12 +24,22 @@ typedef struct reading {
     sw_value keys;         /* a node of it */
 } reading;
 
+/* Each pickle lists its own dangerous names. */
+static void add_unsafe(swi_pickle_unsafe *all, const swi_pickle_unsafe *more)
+{
+    all->total += more->total;
+    for (uint32_t i = 0; i < more->listed && all->listed < SWI_PICKLE_UNSAFE_MAX; i++)
+        all->at[all->listed++] = more->at[i];
+}
+
 /* One pickle of the row; `what` names it in errors. */
 static sw_status next_pickle(reading *r, const char *what, sw_value_graph *graph, sw_value *out,
                              sw_error *err)
 {
     const swi_pickle_options options = {.hook_ctx = r->tf, .persistent = swi_torch_on_persistent};
-    sw_status st = swi_pickle_read(&r->cursor, &options, graph, out, &r->tf->unsafe, err);
+    swi_pickle_unsafe unsafe = {0};
+    sw_status st = swi_pickle_read(&r->cursor, &options, graph, out, &unsafe, err);
+    add_unsafe(&r->tf->unsafe, &unsafe);
     return st == SW_OK ? SW_OK : swi_error_prefix(err, "%s", what);
 }
 
