@@ -40,6 +40,9 @@ static sw_status work_unit(void *ctx, void *worker, sw_error *err)
         }
         return swi_fail(err, SW_ERR_IO, "unit %u", unit);
     }
+    /* so that the number of units that are begun does not hang on the scheduler */
+    while (f->fails != UINT32_MAX && unit > f->fails_later && !atomic_load(&f->pool.stopped)) {
+    }
     atomic_fetch_add(&f->done[unit], 1);
     atomic_fetch_add(&f->pool.done_bytes, 10);
     return SW_OK;
