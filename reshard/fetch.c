@@ -131,6 +131,15 @@ static sw_status read_span(const job *j, const swi_span *span, uint8_t *bounce, 
     return SW_OK;
 }
 
+/* A span is swapped by whole elements from its start on, when all lie on such borders. */
+static bool swaps_whole(const swi_box *box)
+{
+    for (uint32_t k = 0; k < box->axes; k++)
+        if (box->far_stride[k] % box->element_bytes != 0)
+            return false;
+    return true;
+}
+
 /* A box whose far side counts from the start of the record. */
 static sw_status read_box(const job *j, swi_box *box, uint8_t *bounce, size_t bounce_bytes,
                           uint8_t *window, sw_error *err)
@@ -142,6 +151,8 @@ static sw_status read_box(const job *j, swi_box *box, uint8_t *bounce, size_t bo
     bool direct = swi_box_has_runs(box) && (box->axes <= 1 || swi_box_run_bytes(box) >= DIRECT_RUN);
     if (direct)
         swi_spans_begin(&walk, box, SIZE_MAX / 2, 0, true);
+    else if (j->extent->swap && !swaps_whole(box))
+        swi_spans_begin(&walk, box, j->element_bytes, 0, false);
     else
         swi_spans_begin(&walk, box, bounce_bytes, GAP_MAX, false);
     while (status == SW_OK && swi_spans_next(&walk, &span)) {
