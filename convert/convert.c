@@ -91,12 +91,13 @@ static sw_status refuse_defects(const job *j, sw_error *err)
     if (f == NULL || o->only != NULL || o->drop != NULL || o->drop_optimizer)
         return SW_OK;
     sw_status status = f->status != SW_OK ? f->status : SW_ERR_CORRUPT;
+    bool begins_so = f->file[0] && strncmp(f->message, f->file, strlen(f->file)) == 0;
+    const char *file = begins_so ? "" : f->file, *tensor = f->tensor;
     return swi_fail(err, status,
-                    "%s%s%s%s%s%s%s; verify lists all that is wrong, and --drop-role optimizer or "
+                    "%s%s%s%s%s%s; verify lists all that is wrong, and --drop-role optimizer or "
                     "--only converts what is whole",
-                    f->file, f->file[0] && f->tensor[0] ? ": " : "", f->tensor[0] ? "\"" : "",
-                    f->tensor, f->tensor[0] ? "\"" : "", f->file[0] || f->tensor[0] ? ": " : "",
-                    f->message);
+                    file, file[0] ? ": " : "", tensor[0] ? "\"" : "", tensor,
+                    tensor[0] ? "\": " : "", f->message);
 }
 
 /* The one floating-point type of the tensors to be written, or SW_DTYPE_NONE. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/checked.h"
 #include "base/text.h"
 
 typedef struct join {
@@ -156,6 +157,96 @@ static sw_status search_missing(join *j, sw_error *err)
     return st;
 }
 
+/* ---- places in files ------------------------------------------------------------------------ */
+
+/* Whether each file is filled from its begin to its end in the order of the index, as torch does.
+ */
+static sw_status are_ascending(const swi_dcp_parsing *p, bool *ascending, sw_error *err)
+{
+    const swi_dcp_meta *m = p->meta;
+    void *room;
+    *ascending = true;
+    sw_status st = swi_alloc_array(swi_names_count(m->files), sizeof(uint64_t), &room, err);
+    if (st != SW_OK)
+        return st;
+    uint64_t *ends = room;
+    for (size_t i = 0; i < p->key_count && *ascending; i++) {
+        if (p->keys[i].info == SWI_DCP_NONE)
+            continue;
+        const swi_dcp_info_row *info = &m->infos[p->keys[i].info];
+        *ascending = info->offset_bytes >= ends[info->file] &&
+                     swi_add_u64(info->offset_bytes, info->stored_bytes, &ends[info->file]);
+    }
+    free(ends);
+    return SW_OK;
+}
+
+static int by_place(const void *a, const void *b, void *ctx)
+{
+    const swi_dcp_parsing *p = ctx;
+    const swi_dcp_key_row *k = &p->keys[*(const uint32_t *)a], *l = &p->keys[*(const uint32_t *)b];
+    const swi_dcp_info_row *x = &p->meta->infos[k->info], *y = &p->meta->infos[l->info];
+    if (x->file != y->file)
+        return x->file < y->file ? -1 : 1;
+    if (x->offset_bytes != y->offset_bytes)
+        return x->offset_bytes < y->offset_bytes ? -1 : 1;
+    if (x->stored_bytes != y->stored_bytes)
+        return x->stored_bytes < y->stored_bytes ? -1 : 1;
+    return k->name < l->name ? -1 : k->name > l->name;
+}
+
+/* Of two neighbours: two names may stand for one item, nothing else may share bytes. */
+static bool is_shared(const swi_dcp_parsing *p, uint32_t a, uint32_t b)
+{
+    const swi_dcp_key_row *k = &p->keys[a], *l = &p->keys[b];
+    const swi_dcp_info_row *x = &p->meta->infos[k->info], *y = &p->meta->infos[l->info];
+    uint64_t end;
+    if (x->file != y->file || x->stored_bytes == 0 || y->stored_bytes == 0)
+        return false;
+    if (x->offset_bytes == y->offset_bytes && x->stored_bytes == y->stored_bytes)
+        return k->name == l->name;
+    return !swi_add_u64(x->offset_bytes, x->stored_bytes, &end) || y->offset_bytes < end;
+}
+
+static sw_status fail_shared(const swi_dcp_parsing *p, uint32_t a, uint32_t b, sw_error *err)
+{
+    const swi_dcp_meta *m = p->meta;
+    const swi_dcp_info_row *info = &m->infos[p->keys[b].info];
+    swi_quoted q, r, t;
+    return swi_dcp_fail(err, SW_ERR_CONFLICT, "DCP-5",
+                        "DCP index: items of %s and %s lie in the same bytes of %s, at %" PRIu64,
+                        swi_quote_str(&q, swi_names_at(m->names, p->keys[a].name, NULL)),
+                        swi_quote_str(&r, swi_names_at(m->names, p->keys[b].name, NULL)),
+                        swi_quote_str(&t, swi_names_at(m->files, info->file, NULL)),
+                        info->offset_bytes);
+}
+
+/* Each item has bytes of its own: an index that says otherwise has been damaged. */
+static sw_status check_places(const swi_dcp_parsing *p, sw_error *err)
+{
+    bool ascending;
+    void *room;
+    size_t count = 0;
+    sw_status st = are_ascending(p, &ascending, err);
+    if (st != SW_OK || ascending)
+        return st;
+    st = swi_alloc_array(p->key_count, sizeof(uint32_t), &room, err);
+    if (st != SW_OK)
+        return st;
+    uint32_t *order = room;
+    for (size_t i = 0; i < p->key_count; i++)
+        if (p->keys[i].info != SWI_DCP_NONE)
+            order[count++] = (uint32_t)i;
+    qsort_r(order, count, sizeof *order, by_place, (void *)p);
+    for (size_t i = 1; i < count && st == SW_OK; i++)
+        if (is_shared(p, order[i - 1], order[i]))
+            st = fail_shared(p, order[i - 1], order[i], err);
+    free(order);
+    return st;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
 sw_status swi_dcp_join(swi_dcp_parsing *p, sw_error *err)
 {
     join j = {.p = p};
@@ -177,5 +268,5 @@ sw_status swi_dcp_join(swi_dcp_parsing *p, sw_error *err)
     free(j.item_of_name);
     free(j.used);
     free(j.sorted);
-    return st;
+    return st == SW_OK ? check_places(p, err) : st;
 }

@@ -292,6 +292,17 @@ static void good_transforms(void **state)
     swi_dcp_meta_free(m);
 }
 
+static void good_one_item_of_two_names(void **state)
+{
+    (void)state;
+    swi_dcp_object o;
+    swi_dcp_meta *m =
+        parse_swapped(INFO("__0_0.distcp", "2900", "1300"), INFO("__1_0.distcp", "64", "1501"));
+    swi_dcp_object_at(m, 0, &o);
+    assert_int_equal(o.place.offset_bytes, 64);
+    swi_dcp_meta_free(m);
+}
+
 static void good_unknown_dtype(void **state)
 {
     (void)state;
@@ -459,6 +470,13 @@ static const bad bads[] = {
      "two places for model.w at (0, 0)"},
     {KEY("model.s", "", "N"), KEY_BYTES("opt.0.lr"), SW_ERR_CONFLICT, "DCP-5",
      "two places for opt.0.lr at no offset"},
+    /* two items in the same bytes */
+    {INFO("__1_0.distcp", "64", "1501"), INFO("__0_0.distcp", "0", "1500"), SW_ERR_CONFLICT,
+     "DCP-5", "items of model.w and model.w lie in the same bytes of __0_0.distcp, at 0"},
+    {INFO("__0_0.distcp", "1500", "1400"), INFO("__0_0.distcp", "1499", "1400"), SW_ERR_CONFLICT,
+     "DCP-5", "items of model.w and model.s lie in the same bytes of __0_0.distcp, at 1499"},
+    {INFO("__0_0.distcp", "2900", "1300"), INFO("__0_0.distcp", "100", "9"), SW_ERR_CONFLICT,
+     "DCP-5", "items of model.w and opt.0.lr lie in the same bytes of __0_0.distcp, at 100"},
     /* what would run */
     {"@tail@", "'x' M:os/system ( 'id' t R @tail@", SW_ERR_UNSAFE, "DCP-2", "os.system"},
     {"M:@meta@/BytesStorageMetadata ) new", "M:builtins/eval ( '1' t R", SW_ERR_UNSAFE, "DCP-2",
@@ -692,7 +710,7 @@ static void joins_by_offset(void **state)
                  "M:" META "/MetadataIndex ) new } ( 'fqn' 'w' 'offset' M:torch/Size ( ( %zu t t R "
                  "'index' %zu u b M:" FILES "/_StorageInfo ) new } ( 'relative_path' 'f' 'offset' "
                  "%zu 'length' 9 u b ",
-                 i * 100, k % 2 ? i : k, i * 5);
+                 i * 100, k % 2 ? i : k, i * 9);
         recipe(&b, text);
     }
     recipe(&b, "u u b .");
@@ -701,7 +719,7 @@ static void joins_by_offset(void **state)
         swi_dcp_chunk c;
         swi_dcp_chunk_at(m, i, 1, &c);
         assert_true(c.place.found);
-        assert_int_equal(c.place.offset_bytes, i * 5);
+        assert_int_equal(c.place.offset_bytes, i * 9);
     }
     swi_dcp_meta_free(m);
     swi_buf_free(&b);
@@ -743,25 +761,16 @@ static void writes_what_it_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_every_release),
-        cmocka_unit_test(good_variants),
-        cmocka_unit_test(good_no_planner_data),
-        cmocka_unit_test(good_no_storage_data),
-        cmocka_unit_test(good_transforms),
-        cmocka_unit_test(good_unknown_dtype),
-        cmocka_unit_test(good_large_numbers),
-        cmocka_unit_test(good_orphans_and_missing),
-        cmocka_unit_test(good_chunks_of_one_offset),
-        cmocka_unit_test(good_shared_chunk_list),
-        cmocka_unit_test(bad_indexes),
-        cmocka_unit_test(bad_unsafe_is_listed),
-        cmocka_unit_test(bad_not_an_index),
-        cmocka_unit_test(bad_every_truncation),
-        cmocka_unit_test(bad_every_flipped_bit),
-        cmocka_unit_test(bad_over_limits),
-        cmocka_unit_test(bad_bombs),
-        cmocka_unit_test(bad_repeated_lists),
-        cmocka_unit_test(joins_by_offset),
+        cmocka_unit_test(good_every_release),       cmocka_unit_test(good_variants),
+        cmocka_unit_test(good_no_planner_data),     cmocka_unit_test(good_no_storage_data),
+        cmocka_unit_test(good_transforms),          cmocka_unit_test(good_one_item_of_two_names),
+        cmocka_unit_test(good_unknown_dtype),       cmocka_unit_test(good_large_numbers),
+        cmocka_unit_test(good_orphans_and_missing), cmocka_unit_test(good_chunks_of_one_offset),
+        cmocka_unit_test(good_shared_chunk_list),   cmocka_unit_test(bad_indexes),
+        cmocka_unit_test(bad_unsafe_is_listed),     cmocka_unit_test(bad_not_an_index),
+        cmocka_unit_test(bad_every_truncation),     cmocka_unit_test(bad_every_flipped_bit),
+        cmocka_unit_test(bad_over_limits),          cmocka_unit_test(bad_bombs),
+        cmocka_unit_test(bad_repeated_lists),       cmocka_unit_test(joins_by_offset),
         cmocka_unit_test(writes_what_it_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
