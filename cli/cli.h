@@ -115,6 +115,7 @@ int cmd_convert(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_cat(int argc, char **argv);
 int cmd_hash(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 
 #endif

@@ -13,6 +13,7 @@ static const verb verbs[] = {
     {"verify", cmd_verify, "is it whole, and is every byte that carries a CRC right?"},
     {"convert", cmd_convert, "write it in another layout, proven, whole or not at all"},
     {"plan", cmd_plan, "what convert would do, tensor by tensor; moves nothing"},
+    {"diff", cmd_diff, "do two checkpoints of any layout hold the same?"},
     {"hash", cmd_hash, "digests of what each tensor holds, whatever its layout"},
     {"cat", cmd_cat, "print a tensor or a region of it"},
     {"demo", cmd_demo, "write a small sharded sample checkpoint to try things on"},

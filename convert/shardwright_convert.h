@@ -141,6 +141,65 @@ SW_API SW_MUST_USE sw_status sw_digests_write(const sw_digests *digests, const c
 /* The text that is written, terminated. Free *out with free(). */
 SW_API SW_MUST_USE sw_status sw_digests_text(const sw_digests *digests, char **out, sw_error *err);
 
+/* ---- comparing two checkpoints ------------------------------------------------------------- */
+
+typedef enum sw_difference_kind {
+    SW_DIFF_ONLY_A = 1,
+    SW_DIFF_ONLY_B,
+    SW_DIFF_DTYPE,
+    SW_DIFF_SHAPE,
+    SW_DIFF_ELEMENTS, /* the first differing element is given */
+    SW_DIFF_VALUE,    /* of a value that is not a tensor: both texts are given */
+    SW_DIFF_UNCHANGED /* it was said that this tensor differs */
+} sw_difference_kind;
+
+/* One difference; what it points to is borrowed for the call. */
+typedef struct sw_difference {
+    sw_difference_kind kind;
+    bool is_value;               /* the name is one of a value, not of a tensor */
+    bool expected;               /* it was said that this tensor differs */
+    const char *name_a, *name_b; /* NULL: not there */
+    const char *hint;            /* only on one side: the most alike of those only on the other */
+    sw_dtype dtype_a, dtype_b;
+    uint32_t axes_a, axes_b;
+    int64_t shape_a[SW_MAX_AXES], shape_b[SW_MAX_AXES];
+    int64_t at[SW_MAX_AXES];              /* coordinates of the element */
+    uint8_t element_a[16], element_b[16]; /* as dtype_a, dtype_b; little-endian */
+    const char *text_a, *text_b;          /* of a value: where they differ, escaped */
+} sw_difference;
+typedef void (*sw_difference_fn)(void *ctx, const sw_difference *difference);
+
+typedef struct sw_diff_options {
+    bool tolerant; /* numbers within atol + rtol x |b| are equal, of whatever type */
+    double atol, rtol;
+    bool state;                       /* everything else too: optimizer, other tensors, values */
+    const char *const *only;          /* globs of names, NULL-terminated; NULL: all */
+    const char *const *expect_change; /* tensors of these names must differ; NULL: none */
+    sw_open_options open;             /* of both */
+    sw_work_options work;
+} sw_diff_options;
+
+typedef struct sw_diff_summary {
+    char framework_a[32], framework_b[32];
+    uint64_t tensors_a, tensors_b; /* that were looked at */
+    uint64_t compared;             /* pairs of tensors */
+    uint64_t equal;                /* of them */
+    uint64_t values;               /* pairs of values */
+    uint64_t differences;          /* expected ones left out */
+    uint64_t expected;             /* differences that were to be */
+    bool nothing_expected;         /* expect_change names no tensor */
+} sw_diff_summary;
+
+/*
+ * Compares what two checkpoints hold, whatever their layouts: the weights by the names that convert
+ * gives them, with `state` all else by its full name. Names that one prefix makes the same are
+ * paired (note "prefix"). Each difference goes to `on_difference` (may be NULL) in order of names.
+ * SW_OK: they could be compared, equal or not.
+ */
+SW_API SW_MUST_USE sw_status sw_diff(const char *a, const char *b, const sw_diff_options *options,
+                                     sw_difference_fn on_difference, void *ctx, sw_report *report,
+                                     sw_diff_summary *out, sw_error *err);
+
 /* ---- converting --------------------------------------------------------------------------- */
 
 typedef struct sw_convert_options {
