@@ -10,11 +10,12 @@ static const char help[] =
     "  shardwright verify --json run/step-1000 && resume\n"
     "\n"
     "usage: shardwright verify PATH [options]\n"
-    "  --level structure|coverage|digest   how deep (default: digest)\n"
+    "  --level structure|coverage|digest|values   how deep (default: digest)\n"
     "      structure  the metadata parses, every file it names is there and long enough\n"
     "      coverage   and every element of every tensor is held exactly once\n"
     "      digest     and every CRC that the files carry is right; other files of the folder\n"
     "                 are looked through for pickles that would run code\n"
+    "      values     and what the values show: NaN, infinities, constants, duplicates\n"
     "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
@@ -40,16 +41,17 @@ static bool parse_level(run *r)
         sw_level level;
     } levels[] = {{"structure", SW_LEVEL_STRUCTURE},
                   {"coverage", SW_LEVEL_COVERAGE},
-                  {"digest", SW_LEVEL_DIGEST}};
+                  {"digest", SW_LEVEL_DIGEST},
+                  {"values", SW_LEVEL_VALUES}};
     if (r->level == NULL)
         return true;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strcmp(r->level, levels[i].name) == 0) {
             r->options.level = levels[i].level;
             return true;
         }
     }
-    fputs("shardwright verify: --level takes structure, coverage or digest\n", stderr);
+    fputs("shardwright verify: --level takes structure, coverage, digest or values\n", stderr);
     return false;
 }
 

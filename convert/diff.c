@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cast.h"
 #include "compare.h"
+#include "coordinates.h"
 #include "diff_value.h"
 #include "load.h"
 #include "pairing.h"
@@ -176,14 +177,6 @@ static void tell_only(diffing *d, const swi_named *name, bool in_a, bool is_valu
     tell(d, &diff);
 }
 
-static void coordinates(const sw_difference *diff, uint64_t flat, int64_t *at)
-{
-    for (uint32_t k = diff->axes_a; k > 0; k--) {
-        at[k - 1] = (int64_t)(flat % (uint64_t)diff->shape_a[k - 1]);
-        flat /= (uint64_t)diff->shape_a[k - 1];
-    }
-}
-
 static void start_pair(const diffing *d, const swi_named *name, sw_difference *diff)
 {
     const swi_named *other = &d->b.names[name->other];
@@ -231,7 +224,7 @@ static sw_status tell_pair(diffing *d, const swi_named *name, const swi_pair *pa
     }
     if (diff.kind == 0) {
         diff.kind = SW_DIFF_ELEMENTS;
-        coordinates(&diff, pair->first, diff.at);
+        swi_coordinates(diff.axes_a, diff.shape_a, pair->first, diff.at);
         st = swi_load_interval(&d->a.source, pair->a, pair->first, pair->first + 1, diff.element_a,
                                err);
         if (st == SW_OK)

@@ -1,33 +1,14 @@
 #include "replica_check.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "coordinates.h"
 #include "replicas.h"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
-
-/* "[3, 0]": the coordinates of a flat index. */
-static void coordinates(const sw_tensor_info *info, uint64_t flat, char *text, size_t size)
-{
-    uint64_t at[SW_MAX_AXES];
-    size_t used = 1;
-    for (uint32_t k = info->axes; k > 0; k--) {
-        at[k - 1] = flat % (uint64_t)info->shape[k - 1];
-        flat /= (uint64_t)info->shape[k - 1];
-    }
-    text[0] = '[';
-    for (uint32_t k = 0; k < info->axes && used < size; k++) {
-        int n = snprintf(text + used, size - used, "%s%" PRIu64, k ? ", " : "", at[k]);
-        used += n > 0 ? (size_t)n : 0;
-    }
-    if (used < size)
-        snprintf(text + used, size - used, "]");
-}
 
 /* Another file that holds this element, or "". */
 static const char *other_file(const sw_catalog *catalog, uint32_t tensor, uint64_t flat,
@@ -53,10 +34,10 @@ static sw_status say(const sw_checkpoint *checkpoint, uint32_t tensor, uint64_t 
     const sw_catalog *catalog = sw_checkpoint_catalog(checkpoint);
     sw_tensor_info info;
     swi_blob blob;
-    char where[SW_MAX_AXES * 24];
+    char where[SWI_COORDINATES_TEXT];
     sw_catalog_tensor(catalog, tensor, &info);
     swi_catalog_blob(catalog, copy, &blob);
-    coordinates(&info, first, where, sizeof where);
+    swi_coordinates_text(&info, first, where);
     swi_finding_in in = {.severity = SW_DEFECT,
                          .status = SW_ERR_CONFLICT,
                          .code = "replicas-differ",

@@ -74,7 +74,8 @@ SW_API void sw_checkpoint_split_name(const sw_checkpoint *checkpoint, size_t ten
 typedef enum sw_level {
     SW_LEVEL_STRUCTURE = 1, /* metadata parses; files exist and are long enough */
     SW_LEVEL_COVERAGE,      /* and every element of every tensor is there once */
-    SW_LEVEL_DIGEST         /* and every CRC and digest that the files carry is right */
+    SW_LEVEL_DIGEST,        /* and every CRC and digest that the files carry is right */
+    SW_LEVEL_VALUES         /* and what the values show: NaN, constants, duplicates */
 } sw_level;
 
 typedef struct sw_verify_options {

@@ -7,6 +7,7 @@
 #include "hash.h"
 #include "replica_check.h"
 #include "scan.h"
+#include "verify_values.h"
 
 /* Whether the error tells of the checkpoint rather than of this program's circumstances. */
 static bool describes_checkpoint(sw_status st)
@@ -155,6 +156,8 @@ sw_status sw_verify(const char *path, const sw_verify_options *options, sw_repor
     describe(c, &sum);
     if (o->level == 0 || o->level >= SW_LEVEL_DIGEST)
         st = check_bytes(c, o, report, &sum, err);
+    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
+        st = swi_verify_values(c, &o->work, report, err);
     if (st == SW_OK && o->digests != NULL)
         st = check_digests(c, o, report, &sum, err);
     sw_checkpoint_close(c);

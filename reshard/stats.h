@@ -1,4 +1,4 @@
-/* What the values of a tensor show in one pass. */
+/* What the values of tensors show in one pass. */
 #ifndef SW_RESHARD_STATS_H
 #define SW_RESHARD_STATS_H
 
@@ -6,13 +6,14 @@
 #include "plan.h"
 
 typedef struct swi_stats {
-    uint64_t nans, infinities, zeros;
-    uint64_t first_nan; /* flat index, when nans > 0 */
-    bool constant;      /* all elements have the same bits */
-    swi_digest content; /* to find duplicates: its tensor digest */
+    bool known; /* false: not wanted, damaged or unreadable; then all else is zero */
+    uint64_t nans, infinities, zeros;   /* elements; of complex ones either part counts */
+    uint64_t first_nan, first_infinity; /* flat indices, when there are some */
+    bool constant;                      /* all elements have the same bits */
+    swi_digest content;                 /* to find duplicates: the tensor's digest */
 } swi_stats;
 
-/* All tensors, in parallel; out[i] by index. Damaged ones are left zero. */
+/* All tensors, in parallel; out[i] by index. *tally (may be NULL) is added to. */
 SW_MUST_USE sw_status swi_catalog_stats(const swi_source *source, const sw_work_options *work,
                                         swi_stats *out, sw_tally *tally, sw_error *err);
 

@@ -1,0 +1,181 @@
+/* verify --level values: what the values of tensors show. */
+#include "convert/fixture.h"
+
+#include <math.h>
+
+static void verify_values(const char *path, outcome *o)
+{
+    const sw_verify_options options = {.level = SW_LEVEL_VALUES};
+    outcome_begin(o);
+    o->status = sw_verify(path, &options, o->report, &o->verified, &o->err);
+    sw_report_sort(o->report);
+}
+
+/* One tensor "w" of these bytes. */
+static char *write_bytes(const char *dir, const char *dtype, size_t elements, const void *data,
+                         size_t bytes)
+{
+    char header[160];
+    snprintf(header, sizeof header,
+             "{\"w\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}", dtype, elements,
+             bytes);
+    size_t n = strlen(header);
+    uint8_t *file = calloc(1, 8 + n + bytes);
+    char *path = harness_path(dir, "x.safetensors");
+    assert_non_null(file);
+    file[0] = (uint8_t)n;
+    memcpy(file + 8, header, n);
+    memcpy(file + 8 + n, data, bytes);
+    harness_write(path, file, 8 + n + bytes);
+    free(file);
+    return path;
+}
+
+/* ---- NaN and infinity of every type --------------------------------------------------------- */
+
+typedef struct row {
+    const char *dtype;
+    size_t bytes;
+    uint64_t bits;
+    const char *code; /* NULL: a number */
+} row;
+
+static const row rows[] = {
+    {"F32", 4, 0x7f800001, "nan"},
+    {"F32", 4, 0xffc00000, "nan"},
+    {"F32", 4, 0x7f800000, "infinity"},
+    {"F32", 4, 0xff800000, "infinity"},
+    {"F32", 4, 0x7f7fffff, NULL},
+    {"F64", 8, 0x7ff0000000000001, "nan"},
+    {"F64", 8, 0xfff0000000000000, "infinity"},
+    {"F64", 8, 0x7fefffffffffffff, NULL},
+    {"F16", 2, 0x7c01, "nan"},
+    {"F16", 2, 0xfc00, "infinity"},
+    {"F16", 2, 0x7bff, NULL},
+    {"BF16", 2, 0x7f81, "nan"},
+    {"BF16", 2, 0x7f80, "infinity"},
+    {"BF16", 2, 0x7f7f, NULL},
+    {"F8_E4M3", 1, 0x7f, "nan"},
+    {"F8_E4M3", 1, 0xff, "nan"},
+    {"F8_E4M3", 1, 0x7e, NULL},
+    {"F8_E5M2", 1, 0x7d, "nan"},
+    {"F8_E5M2", 1, 0xfc, "infinity"},
+    {"F8_E5M2", 1, 0x7b, NULL},
+    {"I32", 4, 0x7fc00000, NULL},
+    {"U8", 1, 0xff, NULL},
+};
+
+static void every_type(void **state)
+{
+    const size_t count = 5;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const row *r = &rows[i];
+        uint8_t data[5 * 8];
+        outcome o;
+        memset(data, 1, sizeof data);
+        for (size_t k = 0; k < r->bytes; k++)
+            data[3 * r->bytes + k] = (uint8_t)(r->bits >> (8 * k));
+        verify_values(write_bytes(*state, r->dtype, count, data, count * r->bytes), &o);
+        assert_fine(&o);
+        if (r->code != NULL)
+            assert_found(&o, SW_WARNING, r->code, NULL, "w", "1 of 5 elements, the first at [3]");
+        if (sw_report_total(o.report, SW_WARNING) != (r->code != NULL)) {
+            show_outcome(&o);
+            fail_msg("%s %llx", r->dtype, (unsigned long long)r->bits);
+        }
+        outcome_free(&o);
+    }
+}
+
+/* More than one leaf, and the first of many is named for any number of threads. */
+static void the_first_of_many(void **state)
+{
+    const size_t count = 900000, first = 600001;
+    float *data = malloc(count * sizeof *data);
+    outcome o;
+    assert_non_null(data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = (float)i;
+    for (size_t i = first; i < count; i += 1000)
+        memset(&data[i], 0xff, 4);
+    verify_values(write_bytes(*state, "F32", count, data, count * 4), &o);
+    assert_fine(&o);
+    assert_found(&o, SW_WARNING, "nan", NULL, "w", "300 of 900000 elements, the first at [600001]");
+    outcome_free(&o);
+    free(data);
+}
+
+/* ---- constants and duplicates --------------------------------------------------------------- */
+
+static void constants(void **state)
+{
+    static const float zeros[] = {0, -0.0F, 0}, ones[] = {1, 1, 1}, most[] = {1, 1, 2};
+    outcome o;
+    verify_values(write_bytes(*state, "F32", 3, zeros, 12), &o);
+    assert_found(&o, SW_NOTE, "all-zero", NULL, "w", "all 3 elements are zero");
+    assert_null(find_finding(&o, "constant", NULL, NULL));
+    outcome_free(&o);
+    verify_values(write_bytes(*state, "F32", 3, ones, 12), &o);
+    assert_found(&o, SW_NOTE, "constant", NULL, "w", "all 3 elements are the same");
+    assert_null(find_finding(&o, "all-zero", NULL, NULL));
+    outcome_free(&o);
+    verify_values(write_bytes(*state, "F32", 3, most, 12), &o);
+    assert_int_equal(sw_report_total(o.report, SW_NOTE), 0);
+    outcome_free(&o);
+    verify_values(write_bytes(*state, "F32", 1, ones, 4), &o);
+    assert_int_equal(sw_report_total(o.report, SW_NOTE), 0);
+    outcome_free(&o);
+}
+
+static void duplicates(void **state)
+{
+    const int64_t four[] = {4};
+    char *dir = harness_path(*state, "dcp");
+    outcome o;
+    dcp_world *w = dcp_begin();
+    dcp_whole(w, "model/a", 0, 1, four, 100);
+    dcp_whole(w, "model/b", 0, 1, four, 200);
+    dcp_whole(w, "model/c", 0, 1, four, 200);
+    dcp_whole(w, "optimizer/state/a/exp_avg", 0, 1, four, 300);
+    dcp_whole(w, "optimizer/state/a/exp_avg_sq", 0, 1, four, 300);
+    dcp_whole(w, "optimizer/state/b/exp_avg", 0, 1, four, 400);
+    dcp_whole(w, "optimizer/state/b/exp_avg_sq", 0, 1, four, 401);
+    dcp_whole(w, "optimizer/state/c/exp_avg", 0, 1, four, 400);
+    dcp_end(w, dir);
+    verify_values(dir, &o);
+    assert_fine(&o);
+    assert_found(&o, SW_NOTE, "duplicate", NULL, "model.c", "equal to \"model.b\"");
+    assert_found(&o, SW_WARNING, "suspicious-duplicate", NULL, "optimizer.state.a.exp_avg_sq",
+                 "equal to \"optimizer.state.a.exp_avg\"");
+    assert_found(&o, SW_NOTE, "duplicate", NULL, "optimizer.state.c.exp_avg",
+                 "equal to \"optimizer.state.b.exp_avg\"");
+    assert_int_equal(sw_report_total(o.report, SW_WARNING), 1);
+    assert_int_equal(sw_report_total(o.report, SW_NOTE), 2);
+    outcome_free(&o);
+}
+
+/* What other levels find does not stop this one. */
+static void damage_is_passed_over(void **state)
+{
+    const int64_t shape[] = {8}, low[] = {0}, half[] = {4};
+    char *dir = harness_path(*state, "dcp");
+    outcome o;
+    dcp_world *w = dcp_begin();
+    dcp_chunk(w, dcp_tensor(w, "model/w", 1, shape, 0), 0, low, half);
+    dcp_whole(w, "model/x", 0, 1, shape, INFINITY);
+    dcp_end(w, dir);
+    verify_values(dir, &o);
+    assert_int_equal(o.status, SW_OK);
+    assert_found(&o, SW_DEFECT, "hole", NULL, "model.w", "");
+    assert_found(&o, SW_WARNING, "infinity", NULL, "model.x", "8 of 8 elements");
+    outcome_free(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test_in_dir(every_type), test_in_dir(the_first_of_many),     test_in_dir(constants),
+        test_in_dir(duplicates), test_in_dir(damage_is_passed_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
