@@ -19,6 +19,7 @@ import transformers  # noqa: F401
 
 import kinds_parallel as par
 import kinds_storage as sto
+import kinds_torch as pt
 import kinds_values as val
 import tiny
 
@@ -60,6 +61,18 @@ KINDS = {
     "prefixes": lambda d, k: val.prefixes(d, k),
     "casts": lambda d, k: val.casts(d, k),
     "strides": lambda d, k: val.strides(d, k, 1),
+    "torch_zip": lambda d, k: pt.training(d, k),
+    "torch_protocol4": lambda d, k: pt.training(d, k, pickle_protocol=4),
+    "torch_legacy": lambda d, k: pt.training(d, k, _use_new_zipfile_serialization=False),
+    "torch_nocrc": lambda d, k: pt.training(d, k, crc=False),
+    "torch_tied": lambda d, k: pt.training(d, k, tied=True),
+    "torch_ddp": lambda d, k: pt.training(d, k, wrap=pt.ddp, prefix="module."),
+    "torch_compiled": lambda d, k: pt.training(d, k, wrap=pt.compiled, prefix="_orig_mod."),
+    "torch_shards": lambda d, k: pt.shards(d, k),
+    "torch_views": lambda d, k: pt.views(d, k),
+    "torch_legacy_views": lambda d, k: pt.views(d, k, _use_new_zipfile_serialization=False),
+    "torch_module": lambda d, k: pt.module(d, k),
+    "torch_legacy_module": lambda d, k: pt.module(d, k, _use_new_zipfile_serialization=False),
 }
 
 

@@ -16,11 +16,12 @@ import torch
 
 import checks_bad
 import checks_good
+import checks_torch
 import make_checkpoints
 from kit import Kit
 
 NEEDED_BY_BAD = ("fsdp2_w4_nested", "fsdp2_bf16", "fsdp2_w8_empty", "zstd", "no_collectives",
-                 "hf_sharded", "hf_plain")
+                 "hf_sharded", "hf_plain", "torch_zip")
 
 
 def generate(kit, root, kinds):
@@ -61,6 +62,8 @@ def main():
             kit.guarded("paths", checks_good.check_paths, folders["fsdp2_w4_nested"])
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
+    if bad and "torch_zip" in folders:
+        kit.guarded("torch files", checks_torch.check_torch, folders["torch_zip"])
     if bad and all(k in folders for k in NEEDED_BY_BAD):
         checks_bad.check_bad(kit, folders, args.flips)
     elif bad:
