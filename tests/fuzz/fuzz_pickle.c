@@ -3,11 +3,11 @@
  * printed. The first byte picks the options. An input that begins with "hex" holds the bytes in
  * hexadecimal, so that seeds are text.
  */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codec/pickle.h"
+#include "hex.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -71,23 +71,14 @@ static void read_once(const uint8_t *data, size_t size, uint8_t mode)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size > 3 && memcmp(data, "hex", 3) == 0) {
-        uint8_t *bytes = calloc(1, size);
-        size_t count = 0;
-        if (bytes == NULL)
-            return 0;
-        for (size_t i = 3; i + 1 < size; i++) {
-            if (isxdigit(data[i]) && isxdigit(data[i + 1])) {
-                const char digits[3] = {(char)data[i], (char)data[i + 1], 0};
-                bytes[count++] = (uint8_t)strtoul(digits, NULL, 16);
-                i++;
-            }
-        }
+    size_t count;
+    uint8_t *bytes = bytes_of_hex(data, size, &count);
+    if (bytes != NULL) {
         for (uint8_t mode = 0; mode < 16; mode++)
             read_once(bytes, count, mode);
-        free(bytes);
     } else if (size > 0) {
         read_once(data + 1, size - 1, data[0]);
     }
+    free(bytes);
     return 0;
 }
