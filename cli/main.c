@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -22,5 +23,7 @@ int main(int argc, char **argv)
         fputs("shardwright: cannot open /dev/null\n", stderr);
         return EXIT_FAILED;
     }
+    /* A file over the limit (ulimit -f) is an error of the write, not the end of the process. */
+    (void)signal(SIGXFSZ, SIG_IGN);
     return sw_cli_main(argc, argv);
 }

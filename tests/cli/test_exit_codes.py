@@ -1,6 +1,7 @@
 """The table of exit codes in specs/cli.md, row by row; and that --json is valid whatever happens."""
 import os
 import pickle
+import resource
 import shutil
 import sys
 
@@ -192,9 +193,18 @@ def check_content(spec, codes):
         expect(f"cat: {name} is {want}", want is None or cat["values"] == want, str(cat["values"]))
 
 
+def check_file_limit():
+    """ulimit -f: the write fails and is said; the signal that comes with it ends nothing."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    exits(2, "convert", "demo", "limited", "--to", "hf", say="File too large", preexec_fn=limit)
+    expect("a limit on files: nothing under the name", not os.path.exists("limited"))
+
+
 def main():
     make_folders()
     check_table()
+    check_file_limit()
     check_unsafe_conversion()
     spec, codes = check_json()
     check_content(spec, codes)
