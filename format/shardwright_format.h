@@ -86,7 +86,8 @@ typedef struct sw_limits {
     uint64_t pieces;         /* pieces in a catalog (default 64 Mi) */
     uint64_t files;          /* files in a checkpoint folder (default 1 Mi) */
     uint32_t depth;          /* nesting of containers in documents (default 512) */
-    uint32_t open_files;     /* files held open at once (default 128) */
+    uint32_t open_files; /* files held open at once (default 512, at most half of what the process
+                            may open) */
 } sw_limits;
 
 /* Every zero field replaced by its default; NULL gives the defaults. */

@@ -21,6 +21,6 @@ sw_limits sw_limits_resolve(const sw_limits *limits)
         .pieces = or_default(in.pieces, 64ULL * MEBI),
         .files = or_default(in.files, MEBI),
         .depth = (uint32_t)or_default(in.depth, 512),
-        .open_files = (uint32_t)or_default(in.open_files, 128),
+        .open_files = (uint32_t)or_default(in.open_files, 512),
     };
 }

@@ -115,7 +115,7 @@ static void test_limits(void **state)
     assert_int_equal(all.pieces, 64 << 20);
     assert_int_equal(all.files, 1 << 20);
     assert_int_equal(all.depth, 512);
-    assert_int_equal(all.open_files, 128);
+    assert_int_equal(all.open_files, 512);
     sw_limits some = {.depth = 3, .open_files = 9};
     some = sw_limits_resolve(&some);
     assert_int_equal(some.depth, 3);
