@@ -27,10 +27,13 @@ FAILED = {1, 2, 3, 5}
 
 
 def tree(path):
-    """Every name below a folder with what it holds; None if there is no such folder."""
+    """Every name below a folder (or a file alone) with what it holds; None if nothing is there."""
     if not os.path.lexists(path):
         return None
     found = {}
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            return {".": hashlib.sha256(file.read()).hexdigest()}
     for folder, folders, names in os.walk(path):
         for name in folders:
             found[os.path.relpath(os.path.join(folder, name), path)] = "folder"
@@ -97,6 +100,10 @@ class Bench:
             Command("inspect-json", "inspect", "SRC", "--json", "--tensors", "*", "--values"),
             Command("verify", "verify", "SRC"),
             Command("verify-damaged", "verify", "DAMAGED", code=1),
+            Command("values", "verify", "SRC", "--level", "values"),
+            Command("hash", "hash", "SRC", "--weights"),
+            Command("hash-write", "hash", "SRC", "--write", "DEST"),
+            Command("diff", "diff", "SRC", "SRC", "--state"),
             Command("plan", "plan", "SRC", "--to", "hf"),
             Command("convert", "convert", "SRC", "DEST", "--to", "hf"),
             Command("sharded", *sharded),
