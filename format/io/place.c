@@ -294,8 +294,7 @@ sw_status swi_place_move(swi_place *place, const char *from, bool overwrite, swi
     *moved = SWI_MOVED_NEW;
     int rc = rename_new(place, from, place->dest_name);
     if (rc == EEXIST && !overwrite)
-        return swi_fail(err, SW_ERR_EXISTS,
-                        "%s: exists by now, and replacing it was not asked for",
+        return swi_fail(err, SW_ERR_EXISTS, "%s: exists by now, and replacing it was not asked for",
                         swi_quote_str(&room, place->dest));
     if (rc == EEXIST) {
         *moved = SWI_MOVED_EXCHANGED;

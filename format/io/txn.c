@@ -121,8 +121,7 @@ static sw_status check_dest(const swi_txn *txn, sw_error *err)
     if (status != SW_OK || txn->overwrite || !exists)
         return status;
     swi_quoted room;
-    return swi_fail(err, SW_ERR_EXISTS,
-                    "%s: exists, and replacing it was not asked for",
+    return swi_fail(err, SW_ERR_EXISTS, "%s: exists, and replacing it was not asked for",
                     swi_quote_str(&room, txn->place.dest));
 }
 
