@@ -86,7 +86,8 @@ static sw_status put_in_list(builder *b, sw_value list, size_t at, sw_value v)
 
 /* What lies at part i of the path in `at`: *found, or where it is to be put. */
 typedef struct slot {
-    sw_value in, key;
+    sw_value in;
+    const char *part; /* of the path */
     bool list, found;
     size_t position;
     sw_value value;
@@ -95,14 +96,12 @@ typedef struct slot {
 static sw_status look(builder *b, sw_value at, size_t i, const char *key, slot *out)
 {
     const char *part = b->path.parts[i];
-    *out = (slot){.in = at, .list = sw_value_get_kind(b->g, at) == SW_VALUE_LIST};
+    *out = (slot){.in = at, .part = part, .list = sw_value_get_kind(b->g, at) == SW_VALUE_LIST};
     if (out->list != b->path.is_index[i] && !(i == 0 && !out->list))
         return clash(b, key);
     if (!out->list) {
-        sw_status st = swi_graph_text(b->g, SW_VALUE_STR, part, strlen(part), &out->key, b->err);
-        if (st == SW_OK)
-            out->found = swi_dict_find(b->g, at, out->key, &out->value);
-        return st;
+        out->found = swi_value_get(b->g, at, part, &out->value);
+        return SW_OK;
     }
     if (!position_of(b, part, &out->position)) {
         swi_quoted q;
@@ -116,9 +115,11 @@ static sw_status look(builder *b, sw_value at, size_t i, const char *key, slot *
 
 static sw_status put(builder *b, const slot *s, sw_value v)
 {
-    const sw_value pair[2] = {s->key, v};
-    return s->list ? put_in_list(b, s->in, s->position, v)
-                   : swi_graph_set_items(b->g, s->in, pair, 1, b->err);
+    sw_value pair[2] = {{0}, v};
+    if (s->list)
+        return put_in_list(b, s->in, s->position, v);
+    sw_status st = swi_graph_text(b->g, SW_VALUE_STR, s->part, strlen(s->part), &pair[0], b->err);
+    return st == SW_OK ? swi_graph_set_items(b->g, s->in, pair, 1, b->err) : st;
 }
 
 /* The slot at the end of the path, the containers above it made. */

@@ -30,7 +30,10 @@ typedef struct swi_state {
  * Asks the checkpoint's framework; one without a state of its own gives one DICT from tensor names
  * to tensors. Memory: nodes for tensors and values, no tensor bytes. Values that cannot be read are
  * SW_ERR_CORRUPT with their name; unsafe ones SW_ERR_UNSAFE. What the catalog does not hold (parts
- * that are missing or not supported, which opening reported) is not in the state.
+ * that are missing or not supported, which opening reported) is not in the state. A tensor that is
+ * part of a value of its own (a tuple of tensors in a DCP folder) is the call that rebuilds it,
+ * with a PERSISTENT node for its storage, which means something in that item alone: a writer that
+ * cannot place it refuses it.
  */
 SW_MUST_USE sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_state *out,
                                            sw_error *err);

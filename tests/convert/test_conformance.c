@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 
 #include "convert/torch_fixture.h"
+#include "optimizer.h"
+#include "state.h"
 
 typedef struct fixture {
     char framework[32];
@@ -225,6 +227,41 @@ static void test_every_tensor_is_the_samples(void **state)
     assert_int_equal(compare_with_demo(&all.fixtures[0]), 32);
     for (size_t k = 1; k < all.count; k++)
         assert_true(compare_with_demo(&all.fixtures[k]) >= 8);
+}
+
+static sw_status count_leaf(void *ctx, const swi_state_leaf *leaf, sw_error *err)
+{
+    uint8_t *seen = ctx;
+    (void)err;
+    if (leaf->is_tensor)
+        seen[leaf->tensor]++;
+    return SW_OK;
+}
+
+/* The state dict of every kind has each tensor of the catalog in one place; what it holds of an
+ * optimizer is understood. */
+static void test_state_has_every_tensor(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < all.count; k++) {
+        sw_error err = {0};
+        swi_state s;
+        swi_optimizer *optimizers;
+        size_t count;
+        sw_checkpoint *c = open_good(all.fixtures[k].dir);
+        size_t tensors = sw_catalog_tensor_count(sw_checkpoint_catalog(c));
+        uint8_t *seen = calloc(tensors + 1, 1);
+        assert_non_null(seen);
+        assert_ok(swi_checkpoint_state(c, &s, &err), &err);
+        assert_ok(swi_state_walk(&s, count_leaf, seen, &err), &err);
+        for (size_t i = 0; i < tensors; i++)
+            assert_int_equal(seen[i], 1);
+        assert_ok(swi_optimizers_lift(c, &s, NULL, 0, &optimizers, &count, &err), &err);
+        swi_optimizers_free(optimizers, count);
+        swi_state_free(&s);
+        free(seen);
+        sw_checkpoint_close(c);
+    }
 }
 
 /* ---- damage -------------------------------------------------------------------------------- */
@@ -538,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_every_reader_has_a_fixture),
         cmocka_unit_test(test_detected_by_content),
         cmocka_unit_test(test_every_tensor_is_the_samples),
+        cmocka_unit_test(test_state_has_every_tensor),
         cmocka_unit_test(test_damage_is_named_and_refused),
         cmocka_unit_test(test_flipped_bits),
         cmocka_unit_test(test_same_bytes_for_any_threads_and_memory),
