@@ -35,17 +35,35 @@ typedef struct job {
     char id[SWI_IDENTITY_TEXT];
 } job;
 
+static sw_status no_target(const char *to, sw_error *err)
+{
+    swi_quoted q;
+    swi_buf list = {0};
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < swi_framework_count(); i++) {
+        const swi_framework *f = swi_framework_at(i);
+        if (f->layout == NULL)
+            continue;
+        st = list.size > 0 ? swi_buf_append_str(&list, ", ", err) : SW_OK;
+        if (st == SW_OK)
+            st = swi_buf_append_str(&list, f->target, err);
+    }
+    if (st == SW_OK)
+        st = swi_fail(err, SW_ERR_ARG, "--to %s: not a target; targets are: %.*s",
+                      to ? swi_quote_str(&q, to) : "(none)", (int)list.size,
+                      (const char *)list.data);
+    swi_buf_free(&list);
+    return st;
+}
+
 static sw_status find_target(job *j, sw_error *err)
 {
     const char *to = j->options->to;
     const char *colon = to ? strchr(to, ':') : NULL;
     size_t n = to ? (colon ? (size_t)(colon - to) : strlen(to)) : 0;
     j->target = to ? swi_framework_find(to, n) : NULL;
-    if (j->target == NULL || j->target->layout == NULL) {
-        swi_quoted q;
-        return swi_fail(err, SW_ERR_ARG, "--to %s: not a target; targets are: hf[:shard=5GB]",
-                        to ? swi_quote_str(&q, to) : "(none)");
-    }
+    if (j->target == NULL || j->target->layout == NULL)
+        return no_target(to, err);
     j->target_options = colon ? colon + 1 : "";
     snprintf(j->sum->target, sizeof j->sum->target, "%s", j->target->name);
     return SW_OK;
@@ -149,6 +167,9 @@ static sw_status lay_out(job *j, sw_error *err)
         .source = j->source,
         .chosen = j->selection.items,
         .count = j->selection.count,
+        .state = j->selection.state.graph != NULL ? &j->selection.state : NULL,
+        .leaves = j->selection.leaves,
+        .leaf_count = j->selection.leaf_count,
         .assets = &j->assets,
         .options = j->target_options,
         .convert = j->options,
@@ -176,7 +197,7 @@ static void summarise(job *j)
     s->optimizer_tensors = j->selection.optimizer;
     s->other_tensors = j->selection.other;
     s->tied_tensors = j->selection.tied;
-    s->values = sw_catalog_value_count(sw_checkpoint_catalog(j->source));
+    s->values = j->selection.values;
     s->incomplete = swi_checkpoint_incomplete(j->source);
     s->partial = s->incomplete || (j->target->holds_optimizer && s->optimizer_tensors > 0) ||
                  (j->target->holds_values && s->values > 0);
@@ -247,6 +268,9 @@ static sw_status identify(job *j, sw_error *err)
         swi_identity_number(&id, j->selection.items[i].source);
         swi_identity_number(&id, j->selection.items[i].dtype);
     }
+    swi_identity_number(&id, j->selection.leaf_count);
+    for (size_t i = 0; i < j->selection.leaf_count; i++)
+        swi_identity_text(&id, j->selection.leaves[i].name);
     for (size_t i = 0; i < j->assets.count; i++) {
         swi_identity_text(&id, j->assets.items[i].path);
         swi_identity_bytes(&id, j->assets.items[i].data, j->assets.items[i].size);
@@ -277,6 +301,18 @@ static sw_status compare_replicas(const job *j, sw_error *err)
     return SW_OK;
 }
 
+static sw_status select_parts(job *j, sw_error *err)
+{
+    static const struct {
+        sw_status (*select)(const sw_checkpoint *checkpoint, const sw_convert_options *options,
+                            sw_report *report, swi_selection *out, sw_error *err);
+    } of[] = {
+        [SWI_TAKES_WEIGHTS] = {swi_select},
+        [SWI_TAKES_STATE] = {swi_select_state},
+    };
+    return of[j->target->takes].select(j->source, j->options, j->report, &j->selection, err);
+}
+
 static sw_status prepare(job *j, sw_error *err)
 {
     sw_status st = find_target(j, err);
@@ -287,7 +323,7 @@ static sw_status prepare(job *j, sw_error *err)
         st = refuse_defects(j, err);
     }
     if (st == SW_OK)
-        st = swi_select(j->source, j->options, j->report, &j->selection, err);
+        st = select_parts(j, err);
     if (st == SW_OK)
         st = compare_replicas(j, err);
     if (st == SW_OK)

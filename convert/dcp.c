@@ -225,7 +225,13 @@ static sw_status open_dcp(swi_opening *o, sw_error *err)
 const swi_framework swi_framework_dcp = {
     .name = "dcp",
     .title = "PyTorch distributed checkpoint (DCP)",
+    .alias = "fsdp2",
+    .target = "dcp[:ranks=N][,replicate=R]",
+    .takes = SWI_TAKES_STATE,
     .claim = claim,
     .open = open_dcp,
     .state = swi_dcp_state,
+    .layout = swi_dcp_layout,
+    .holds_optimizer = true,
+    .holds_values = true,
 };

@@ -16,6 +16,9 @@ typedef struct swi_dcp_part {
 SW_MUST_USE sw_status swi_dcp_fill(swi_opening *o, const swi_dcp_part *parts, size_t count,
                                    sw_error *err);
 
+/* The folder that N ranks of an FSDP2 run would have written. */
+SW_MUST_USE sw_status swi_dcp_layout(const swi_target_in *in, swi_layout *layout, sw_error *err);
+
 /* "__3_0.distcp" -> 3, "__3.metadata" -> 3, else -1. */
 int64_t swi_dcp_file_rank(const char *name, const char *suffix);
 

@@ -80,10 +80,25 @@ typedef struct swi_chosen {
     sw_dtype dtype; /* to be written as */
 } swi_chosen;
 
+struct swi_state;
+
+/* One leaf of the saved state dict (state.h) that goes into the destination. */
+typedef struct swi_state_part {
+    const char *name;        /* its path, joined by dots */
+    const char *const *path; /* positions in lists as "#0" */
+    size_t parts;
+    sw_value value;           /* in the state's graph */
+    const swi_chosen *tensor; /* NULL: it is none */
+} swi_state_part;
+
 typedef struct swi_target_in {
     const sw_checkpoint *source;
-    const swi_chosen *chosen; /* in natural order of names, distinct */
+    /* Distinct names; for weights in natural order, else in that of the leaves. */
+    const swi_chosen *chosen;
     size_t count;
+    const struct swi_state *state; /* NULL for weights; all of it, whatever was left out */
+    const swi_state_part *leaves;  /* in the order of the state dict */
+    size_t leaf_count;
     const struct swi_assets *assets; /* files to go beside the tensors */
     const char *options;             /* behind "hf:", or "" */
     const sw_convert_options *convert;
@@ -91,10 +106,17 @@ typedef struct swi_target_in {
     sw_report *report;
 } swi_target_in;
 
-struct swi_state;
+/* What a target's layout is given. */
+typedef enum swi_takes {
+    SWI_TAKES_WEIGHTS = 0, /* the tensors of the model */
+    SWI_TAKES_STATE        /* the whole state dict: model, optimizer, values */
+} swi_takes;
 
 typedef struct swi_framework {
     const char *name, *title;
+    const char *alias;  /* another name that it has as a target, or NULL */
+    const char *target; /* how it is asked for: "hf[:shard=5GB]" */
+    swi_takes takes;
     /*
      * By names, and by the first bytes of files where names do not tell. Fails on NOMEM, and on I/O
      * where nothing can be told without the file.

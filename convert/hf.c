@@ -377,6 +377,7 @@ static sw_status open_hf(swi_opening *o, sw_error *err)
 const swi_framework swi_framework_hf = {
     .name = "hf",
     .title = "Hugging Face safetensors",
+    .target = "hf[:shard=5GB]",
     .claim = claim,
     .open = open_hf,
     .layout = swi_hf_layout,

@@ -19,11 +19,17 @@ const swi_framework *swi_framework_at(size_t i)
     return i < swi_framework_count() ? frameworks[i] : NULL;
 }
 
+static bool is_called(const char *own, const char *name, size_t size)
+{
+    return own != NULL && strlen(own) == size && memcmp(own, name, size) == 0;
+}
+
 const swi_framework *swi_framework_find(const char *name, size_t size)
 {
     for (size_t i = 0; i < swi_framework_count(); i++) {
-        if (strlen(frameworks[i]->name) == size && memcmp(frameworks[i]->name, name, size) == 0)
-            return frameworks[i];
+        const swi_framework *f = frameworks[i];
+        if (is_called(f->name, name, size) || is_called(f->alias, name, size))
+            return f;
     }
     return NULL;
 }

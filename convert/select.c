@@ -23,6 +23,8 @@ typedef struct selecting {
 void swi_selection_free(swi_selection *selection)
 {
     free(selection->items);
+    free(selection->leaves);
+    swi_state_free(&selection->state);
     swi_arena_free(&selection->arena);
     *selection = (swi_selection){0};
 }
@@ -146,7 +148,7 @@ static sw_status target_name(selecting *s, const char *name, bool drop_module, u
     return swi_arena_text(&s->out->arena, text, s->name.size - 1, out, err);
 }
 
-static bool matches(const char *const *globs, const char *a, const char *b)
+bool swi_select_match(const char *const *globs, const char *a, const char *b)
 {
     for (; globs != NULL && *globs != NULL; globs++) {
         if (swi_glob_match(*globs, a) || swi_glob_match(*globs, b))
@@ -157,9 +159,18 @@ static bool matches(const char *const *globs, const char *a, const char *b)
 
 /* ---- the list ----------------------------------------------------------------------------- */
 
-static sw_dtype target_dtype(const selecting *s, const sw_tensor_info *info)
+sw_status swi_select_check_dtype(sw_dtype dtype, sw_error *err)
 {
-    sw_dtype want = s->options->dtype;
+    if (dtype == SW_DTYPE_NONE || swi_cast_possible(SW_F32, dtype))
+        return SW_OK;
+    return swi_fail(err, SW_ERR_ARG,
+                    "--dtype %s: tensors are cast to bf16, f16, f32 or f64 and nothing else",
+                    sw_dtype_name(dtype));
+}
+
+sw_dtype swi_select_dtype(const sw_convert_options *options, const sw_tensor_info *info)
+{
+    sw_dtype want = options->dtype;
     if (want == SW_DTYPE_NONE || !sw_dtype_is_float(info->dtype))
         return info->dtype;
     return swi_cast_possible(info->dtype, want) ? want : info->dtype;
@@ -170,7 +181,7 @@ static bool stays_uncast(const selecting *s, const sw_tensor_info *info)
 {
     sw_dtype want = s->options->dtype;
     return want != SW_DTYPE_NONE && want != info->dtype && sw_dtype_is_float(info->dtype) &&
-           target_dtype(s, info) == info->dtype;
+           swi_select_dtype(s->options, info) == info->dtype;
 }
 
 static sw_status say_uncast(selecting *s, uint64_t count, const char *first, sw_error *err)
@@ -192,8 +203,8 @@ static sw_status take(selecting *s, size_t i, const sw_tensor_info *info, const 
                                   sizeof *s->out->items, err);
     if (st != SW_OK)
         return st;
-    s->out->items[s->out->count++] =
-        (swi_chosen){.source = (uint32_t)i, .name = name, .dtype = target_dtype(s, info)};
+    s->out->items[s->out->count++] = (swi_chosen){
+        .source = (uint32_t)i, .name = name, .dtype = swi_select_dtype(s->options, info)};
     return SW_OK;
 }
 
@@ -218,7 +229,8 @@ static sw_status say_unmatched(selecting *s, const char *option, const char *con
         for (size_t i = 0; !met && i < sw_catalog_tensor_count(s->catalog); i++) {
             sw_tensor_info info;
             const char *inner;
-            met = in_section(s, i, section, &inner, &info) && matches(one, inner, info.name);
+            met =
+                in_section(s, i, section, &inner, &info) && swi_select_match(one, inner, info.name);
         }
         if (met)
             continue;
@@ -255,8 +267,8 @@ static sw_status collect(selecting *s, sw_error *err)
             *count += 1;
             continue;
         }
-        if ((s->options->only != NULL && !matches(s->options->only, inner, info.name)) ||
-            matches(s->options->drop, inner, info.name)) {
+        if ((s->options->only != NULL && !swi_select_match(s->options->only, inner, info.name)) ||
+            swi_select_match(s->options->drop, inner, info.name)) {
             s->out->dropped++;
             continue;
         }
@@ -268,6 +280,7 @@ static sw_status collect(selecting *s, sw_error *err)
         if (st != SW_OK)
             return st;
     }
+    s->out->values = sw_catalog_value_count(s->catalog);
     if (s->out->count == 0)
         return swi_fail(err, SW_ERR_ARG,
                         "no tensor is left to write: the checkpoint has %zu tensors, %" PRIu64
@@ -318,17 +331,19 @@ static const char *why_damaged(const sw_report *report, const char *tensor)
     return "it is damaged";
 }
 
-static sw_status check_whole(const selecting *s, sw_error *err)
+sw_status swi_select_check_whole(const sw_checkpoint *checkpoint, const sw_report *report,
+                                 const swi_selection *selection, sw_error *err)
 {
-    for (size_t i = 0; i < s->out->count; i++) {
-        uint32_t id = s->out->items[i].source;
-        sw_status defect = swi_tensor_defect(s->catalog, id);
+    const sw_catalog *catalog = sw_checkpoint_catalog(checkpoint);
+    for (size_t i = 0; i < selection->count; i++) {
+        sw_status defect = swi_tensor_defect(catalog, selection->items[i].source);
         if (defect == SW_OK)
             continue;
         swi_quoted q;
-        const char *name = source_name(s, &s->out->items[i]);
+        sw_tensor_info info;
+        sw_catalog_tensor(catalog, selection->items[i].source, &info);
         return swi_fail(err, defect, "tensor \"%s\": %s; verify lists all that is wrong",
-                        swi_quote_str(&q, name), why_damaged(s->report, name));
+                        swi_quote_str(&q, info.name), why_damaged(report, info.name));
     }
     return SW_OK;
 }
@@ -342,17 +357,15 @@ sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *
                    .options = options,
                    .report = report,
                    .out = &made};
-    if (options->dtype != SW_DTYPE_NONE && !swi_cast_possible(SW_F32, options->dtype))
-        return swi_fail(err, SW_ERR_ARG,
-                        "--dtype %s: tensors are cast to bf16, f16, f32 or f64 and nothing else",
-                        sw_dtype_name(options->dtype));
-    sw_status st = collect(&s, err);
+    sw_status st = swi_select_check_dtype(options->dtype, err);
+    if (st == SW_OK)
+        st = collect(&s, err);
     if (st == SW_OK) {
         qsort(made.items, made.count, sizeof *made.items, by_name);
         st = check_distinct(&s, err);
     }
     if (st == SW_OK)
-        st = check_whole(&s, err);
+        st = swi_select_check_whole(checkpoint, report, &made, err);
     swi_buf_free(&s.name);
     if (st != SW_OK) {
         swi_selection_free(&made);

@@ -112,6 +112,18 @@ const char *swi_torch_dtype_name(sw_dtype dtype);
  */
 SW_MUST_USE sw_status swi_torch_write_tensor(swi_buf *out, sw_dtype dtype, uint32_t axes,
                                              const int64_t *shape, const void *data, sw_error *err);
+/*
+ * The same around a tensor's data that lies elsewhere: appends what comes before it to *head and
+ * what comes behind it to *tail. How long they are does not depend on crc32, that of the data.
+ */
+typedef struct swi_torch_around {
+    sw_dtype dtype;
+    uint32_t axes;
+    const int64_t *shape;
+    uint32_t crc32;
+} swi_torch_around;
+SW_MUST_USE sw_status swi_torch_write_around(swi_buf *head, swi_buf *tail,
+                                             const swi_torch_around *in, sw_error *err);
 typedef sw_status (*swi_emit_fn)(void *ctx, swi_pickle_writer *w, sw_error *err);
 SW_MUST_USE sw_status swi_torch_write_value(swi_buf *out, swi_emit_fn emit, void *ctx,
                                             sw_error *err);

@@ -16,7 +16,7 @@
 
 typedef struct archive {
     swi_zip_writer *zip;
-    swi_buf *out;
+    swi_buf *out, *behind;
     uint64_t names_hash, crcs_hash;
 } archive;
 
@@ -29,49 +29,78 @@ static uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
     return h;
 }
 
-static sw_status add_record(archive *a, const char *name, const void *data, size_t size,
-                            sw_error *err)
+/* What a record holds. */
+typedef struct payload {
+    const void *data; /* NULL: it lies elsewhere, and what follows it goes to archive.behind */
+    uint64_t size;
+    uint32_t crc;
+} payload;
+
+static sw_status add_payload(archive *a, const char *name, const payload *in, sw_error *err)
 {
-    uint32_t crc = swi_crc32(0, data, size);
-    sw_status st = swi_zip_writer_begin(a->zip, name, size, a->out, err);
-    if (st == SW_OK && size > 0)
-        st = swi_buf_append(a->out, data, size, err);
+    sw_status st = swi_zip_writer_begin(a->zip, name, in->size, a->out, err);
+    if (st == SW_OK && in->data != NULL && in->size > 0)
+        st = swi_buf_append(a->out, in->data, (size_t)in->size, err);
+    if (in->data == NULL)
+        a->out = a->behind;
     if (st == SW_OK)
-        st = swi_zip_writer_end(a->zip, crc, a->out, err);
+        st = swi_zip_writer_end(a->zip, in->crc, a->out, err);
     a->names_hash = hash_bytes(a->names_hash, name, strlen(name));
-    a->crcs_hash = hash_bytes(a->crcs_hash, &crc, sizeof(crc));
+    a->crcs_hash = hash_bytes(a->crcs_hash, &in->crc, sizeof in->crc);
     return st;
 }
 
-/* The whole archive around data.pkl and at most one storage (NULL: none). */
-static sw_status write_archive(swi_buf *out, const swi_buf *pickle, bool has_storage,
-                               const void *data, size_t size, sw_error *err)
+static sw_status add_record(archive *a, const char *name, const void *data, size_t size,
+                            sw_error *err)
 {
-    size_t before = out->size;
-    archive a = {.out = out, .names_hash = 0xcbf29ce484222325u, .crcs_hash = 0xcbf29ce484222325u};
-    sw_status st = swi_zip_writer_make(ALIGNMENT, &a.zip, err);
-    if (st != SW_OK)
-        return st;
-    st = add_record(&a, "archive/data.pkl", pickle->data, pickle->size, err);
+    const payload in = {.data = data, .size = size, .crc = swi_crc32(0, data, size)};
+    return add_payload(a, name, &in, err);
+}
+
+static sw_status add_records(archive *a, const swi_buf *pickle, const payload *storage,
+                             sw_error *err)
+{
+    sw_status st = add_record(a, "archive/data.pkl", pickle->data, pickle->size, err);
     if (st == SW_OK)
-        st = add_record(&a, "archive/.format_version", "1", 1, err);
+        st = add_record(a, "archive/.format_version", "1", 1, err);
     if (st == SW_OK)
-        st = add_record(&a, "archive/.storage_alignment", "64", 2, err);
+        st = add_record(a, "archive/.storage_alignment", "64", 2, err);
     if (st == SW_OK)
-        st = add_record(&a, "archive/byteorder", "little", 6, err);
-    if (st == SW_OK && has_storage)
-        st = add_record(&a, "archive/data/0", data, size, err);
+        st = add_record(a, "archive/byteorder", "little", 6, err);
+    if (st == SW_OK && storage != NULL)
+        st = add_payload(a, "archive/data/0", storage, err);
     if (st == SW_OK)
-        st = add_record(&a, "archive/version", "3\n", 2, err);
+        st = add_record(a, "archive/version", "3\n", 2, err);
     char serial[41];
-    snprintf(serial, sizeof(serial), "%020" PRIu64 "%020" PRIu64, a.names_hash, a.crcs_hash);
+    snprintf(serial, sizeof(serial), "%020" PRIu64 "%020" PRIu64, a->names_hash, a->crcs_hash);
     if (st == SW_OK)
-        st = add_record(&a, "archive/.data/serialization_id", serial, 40, err);
+        st = add_record(a, "archive/.data/serialization_id", serial, 40, err);
     if (st == SW_OK)
-        st = swi_zip_writer_finish(a.zip, out, err);
+        st = swi_zip_writer_finish(a->zip, a->out, err);
+    return st;
+}
+
+/*
+ * The whole archive around data.pkl and at most one storage (NULL: none). `behind` takes what
+ * follows a storage that lies elsewhere.
+ */
+static sw_status write_archive(swi_buf *out, swi_buf *behind, const swi_buf *pickle,
+                               const payload *storage, sw_error *err)
+{
+    size_t before = out->size, before_behind = behind != NULL ? behind->size : 0;
+    archive a = {.out = out,
+                 .behind = behind,
+                 .names_hash = 0xcbf29ce484222325u,
+                 .crcs_hash = 0xcbf29ce484222325u};
+    sw_status st = swi_zip_writer_make(ALIGNMENT, &a.zip, err);
+    if (st == SW_OK)
+        st = add_records(&a, pickle, storage, err);
     swi_zip_writer_free(a.zip);
-    if (st != SW_OK)
+    if (st != SW_OK) {
         out->size = before;
+        if (behind != NULL)
+            behind->size = before_behind;
+    }
     return st;
 }
 
@@ -158,21 +187,50 @@ static sw_status emit_tensor(swi_buf *pickle, sw_dtype dtype, uint32_t axes, con
     return e.st;
 }
 
+/* Bytes of a dense tensor; SW_ERR_ARG when there can be none such. */
+static sw_status tensor_bytes(sw_dtype dtype, uint32_t axes, const int64_t *shape,
+                              uint64_t *elements, uint64_t *bytes, sw_error *err)
+{
+    if (axes > SW_MAX_AXES || !swi_shape_elements(axes, shape, elements) ||
+        !swi_mul_u64(*elements, sw_dtype_bytes(dtype), bytes) || *bytes > (uint64_t)INT64_MAX)
+        return swi_fail(err, SW_ERR_ARG, "torch file: a tensor of that shape cannot be");
+    if (swi_torch_dtype_name(dtype) == NULL)
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "torch file: no dtype %s", sw_dtype_name(dtype));
+    return SW_OK;
+}
+
 sw_status swi_torch_write_tensor(swi_buf *out, sw_dtype dtype, uint32_t axes, const int64_t *shape,
                                  const void *data, sw_error *err)
 {
     swi_buf pickle = {0};
     uint64_t elements, bytes;
     size_t size;
-    if (axes > SW_MAX_AXES || !swi_shape_elements(axes, shape, &elements) ||
-        !swi_mul_u64(elements, sw_dtype_bytes(dtype), &bytes) || bytes > (uint64_t)INT64_MAX ||
-        !swi_u64_to_size(bytes, &size))
-        return swi_fail(err, SW_ERR_ARG, "torch file: a tensor of that shape cannot be");
-    if (swi_torch_dtype_name(dtype) == NULL)
-        return swi_fail(err, SW_ERR_UNSUPPORTED, "torch file: no dtype %s", sw_dtype_name(dtype));
-    sw_status st = emit_tensor(&pickle, dtype, axes, shape, elements, err);
+    sw_status st = tensor_bytes(dtype, axes, shape, &elements, &bytes, err);
+    if (st == SW_OK && !swi_u64_to_size(bytes, &size))
+        st = swi_fail(err, SW_ERR_ARG, "torch file: a tensor of that shape cannot be");
     if (st == SW_OK)
-        st = write_archive(out, &pickle, true, data, size, err);
+        st = emit_tensor(&pickle, dtype, axes, shape, elements, err);
+    if (st == SW_OK) {
+        const payload storage = {
+            .data = bytes > 0 ? data : "", .size = bytes, .crc = swi_crc32(0, data, (size_t)bytes)};
+        st = write_archive(out, NULL, &pickle, &storage, err);
+    }
+    swi_buf_free(&pickle);
+    return st;
+}
+
+sw_status swi_torch_write_around(swi_buf *head, swi_buf *tail, const swi_torch_around *in,
+                                 sw_error *err)
+{
+    swi_buf pickle = {0};
+    uint64_t elements, bytes;
+    sw_status st = tensor_bytes(in->dtype, in->axes, in->shape, &elements, &bytes, err);
+    if (st == SW_OK)
+        st = emit_tensor(&pickle, in->dtype, in->axes, in->shape, elements, err);
+    if (st == SW_OK) {
+        const payload storage = {.size = bytes, .crc = in->crc32};
+        st = write_archive(head, tail, &pickle, &storage, err);
+    }
     swi_buf_free(&pickle);
     return st;
 }
@@ -187,7 +245,7 @@ sw_status swi_torch_write_value(swi_buf *out, swi_emit_fn emit, void *ctx, sw_er
     if (st == SW_OK)
         st = swi_pickle_op(&w, '.', err);
     if (st == SW_OK)
-        st = write_archive(out, &pickle, false, NULL, 0, err);
+        st = write_archive(out, NULL, &pickle, NULL, err);
     swi_buf_free(&pickle);
     return st;
 }

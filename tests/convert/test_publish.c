@@ -376,8 +376,8 @@ static void test_dry_run(void **state)
     outcome_free(&run);
     assert_refuses(source, harness_path(dir, "out"), &(sw_convert_options){.to = "gguf"},
                    SW_ERR_ARG, "--to gguf: not a target");
-    assert_refuses(source, harness_path(dir, "out"), &(sw_convert_options){.to = "dcp"}, SW_ERR_ARG,
-                   "--to dcp: not a target");
+    assert_refuses(source, harness_path(dir, "out"), &(sw_convert_options){.to = "dcp:ranks=0"},
+                   SW_ERR_ARG, "--to dcp:ranks=0: not an option");
     assert_refuses(source, harness_path(dir, "out"), &(sw_convert_options){.to = "hf:shard=0"},
                    SW_ERR_ARG, "--to hf:shard=0");
     assert_refuses(source, harness_path(dir, "out"), &(sw_convert_options){.to = "hf:shard=5XB"},
