@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 import check_truth
+import digest_reference
 import truth
 
 transformers_logging.disable_progress_bar()
@@ -166,6 +167,23 @@ def look(kit, kind, source, listing, tensors):
               not wrong, f"    {wrong[:6]}")
 
 
+def check_hash(kit, kind, source, listing, tensors):
+    """Content digests are those that the definitions give for what torch loads."""
+    said = kit.run("hash", "--json", f"{source}/ckpt")
+    if not kit.expect(f"{kind}: hash", said, 0):
+        return
+    seen = {t["name"]: t["digest"] for t in said.json()["tensors"]}
+    wrong = []
+    for name, t in tensors.items():
+        about = listing["tensors"][name]
+        content = truth.raw_bytes(t).numpy().tobytes()
+        want = digest_reference.tensor_digest(about["dtype"], about["shape"], content).hex()
+        if seen.get(name) != want:
+            wrong.append(name)
+    kit.check(f"{kind}: all {len(tensors)} digests as the definitions have them", not wrong,
+              f"    {wrong[:6]}")
+
+
 def check_model(kit, kind, source, listing, tensors):
     dest = kit.path("out", kind)
     done = convert(kit, source, dest)
@@ -262,6 +280,7 @@ def check_kind(kit, kind, source):
     listing, tensors = truth.load_truth(source)
     before = digest_of_folder(f"{source}/ckpt")
     look(kit, kind, source, listing, tensors)
+    check_hash(kit, kind, source, listing, tensors)
     if kind == "zoo":
         check_zoo(kit, kind, source, listing, tensors)
     elif kind == "casts":
