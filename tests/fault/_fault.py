@@ -18,7 +18,7 @@ PLAIN = os.environ.get("SHARDWRIGHT", "build/shardwright")
 FAULT = os.environ.get("SHARDWRIGHT_FAULT", "build/shardwright-fault")
 DENSE = int(os.environ.get("SW_FAULT_DENSE", "500"))
 JOBS = int(os.environ.get("SW_FAULT_JOBS", os.cpu_count() or 1))
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 # A sanitizer's complaint must not look like one of the command's exit codes.
 SANITIZERS = {name: os.environ.get(name, "") + ":exitcode=99"
               for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS")}
@@ -105,6 +105,7 @@ class Bench:
             Command("hash-write", "hash", "SRC", "--write", "DEST"),
             Command("diff", "diff", "SRC", "SRC", "--state"),
             Command("plan", "plan", "SRC", "--to", "hf"),
+            Command("cat", "cat", "SRC", "model.norm.weight"),
             Command("convert", "convert", "SRC", "DEST", "--to", "hf"),
             Command("sharded", *sharded),
             Command("overwrite", *sharded, "--overwrite", old="old"),

@@ -9,7 +9,7 @@ target_link_libraries(shardwright-fault PRIVATE sw_flags shardwright_static)
 # The shim declares what only the linker knows (__real_NAME), and reserved names are its business.
 set_source_files_properties(${fault_sources} PROPERTIES COMPILE_OPTIONS
     "-Wno-pedantic;-U_FILE_OFFSET_BITS;-fno-builtin")
-foreach(library zstd)
+foreach(library zstd crypto)
     find_library(SW_STATIC_${library} NAMES lib${library}.a)
     if(SW_STATIC_${library})
         target_link_libraries(shardwright-fault PRIVATE "${SW_STATIC_${library}}")
