@@ -1,5 +1,6 @@
 #include "codec/digest.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 
@@ -17,9 +18,13 @@ sw_status swi_hasher_make(swi_hasher **out, sw_error *err)
     if (status != SW_OK)
         return status;
     swi_hasher *hasher = room;
-    hasher->algorithm = EVP_MD_fetch(NULL, "SHA256", NULL);
-    hasher->context = EVP_MD_CTX_new();
-    if (hasher->algorithm == NULL || hasher->context == NULL) {
+    hasher->context = NULL;
+    /* Where its context could not be made for want of memory, libcrypto 3.0 fetches from NULL. */
+    bool ready = OSSL_LIB_CTX_get0_global_default() != NULL;
+    hasher->algorithm = ready ? EVP_MD_fetch(NULL, "SHA256", NULL) : NULL;
+    if (hasher->algorithm != NULL)
+        hasher->context = EVP_MD_CTX_new();
+    if (hasher->context == NULL) {
         swi_hasher_free(hasher);
         return swi_fail(err, SW_ERR_NOMEM, "libcrypto offers no SHA-256, or there is no memory");
     }

@@ -1,4 +1,4 @@
-# The command with the shim between it and libc. Static zstd where there is any, so that
+# The command with the shim between it and libc. Static zstd and libcrypto where there are any, so that
 # their allocations can fail too.
 
 file(GLOB fault_sources CONFIGURE_DEPENDS "${SW_TEST_DIR}/fault/*.c")
