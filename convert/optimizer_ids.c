@@ -215,9 +215,22 @@ static sw_status find_candidates(search *s, sw_error *err)
 /* ---- shapes -------------------------------------------------------------------------------------
  */
 
+/* States of torch's optimizers that have their parameter's shape, scalars too. */
+static bool is_like_parameter(const char *state)
+{
+    static const char *const states[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq",
+                                         "exp_inf", "square_avg", "momentum_buffer",
+                                         "sum",     "acc_delta",  "prev"};
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        if (strcmp(states[i], state) == 0)
+            return true;
+    }
+    return false;
+}
+
 /*
- * OPT-8: a parameter fits a tensor unless it has tensors among its states that are no scalars and
- * none of them has the tensor's shape.
+ * OPT-8: a parameter fits a tensor unless it has tensors among its states that tell a shape and
+ * none of them has the tensor's. A scalar tells one if its name is known.
  */
 static bool fits(const search *s, uint32_t parameter, const candidate *c)
 {
@@ -227,7 +240,8 @@ static bool fits(const search *s, uint32_t parameter, const candidate *c)
         uint32_t tensor;
         sw_tensor_info info;
         if (!sw_value_tensor(s->l->g, s->l->o->states[i].value, &tensor) ||
-            !sw_catalog_tensor(catalog, tensor, &info) || info.axes == 0)
+            !sw_catalog_tensor(catalog, tensor, &info) ||
+            (info.axes == 0 && !is_like_parameter(s->l->o->states[i].name)))
             continue;
         any = true;
         if (info.axes == c->axes &&

@@ -350,6 +350,21 @@ static void test_frozen_parameters_keep_their_place(void **state)
     sw_checkpoint_close(c);
 }
 
+/* The average of a scalar parameter is a scalar, as every step is. */
+static void test_scalars(void **state)
+{
+    sw_checkpoint *c = checkpoint_of(harness_path(*state, "ckpt"),
+                                     "model/a 4, model/scale, model/buffer 4, s/a 4, s/scale");
+    check_lifts(c,
+                PICKLE(OPTIMIZER(I(0) DICT(S("step") T(4) S("exp_avg") T(3)) I(1)
+                                     DICT(S("step") T(4) S("exp_avg") T(4)),
+                                 DICT(S("params") LIST(I(0) I(1))))),
+                SWI_OPT_NESTED_IDS, "",
+                "a step=<tensor 4>\na exp_avg=<tensor 3>\nscale step=<tensor 4>\n"
+                "scale exp_avg=<tensor 4>\ngroup a scale:\n");
+    sw_checkpoint_close(c);
+}
+
 static void test_none_fits(void **state)
 {
     sw_checkpoint *c = checkpoint_of(harness_path(*state, "ckpt"), MODEL);
@@ -694,6 +709,7 @@ int main(void)
         test_in_dir(test_buffers_and_ties_are_left_out),
         test_in_dir(test_two_assignments_are_refused),
         test_in_dir(test_frozen_parameters_keep_their_place),
+        test_in_dir(test_scalars),
         test_in_dir(test_none_fits),
         test_in_dir(test_stored_names),
         test_in_dir(test_order_not_known),
