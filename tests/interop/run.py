@@ -17,6 +17,7 @@ import torch
 import checks_bad
 import checks_good
 import checks_torch
+import checks_writers
 import make_checkpoints
 from kit import Kit
 
@@ -60,6 +61,9 @@ def main():
         if "fsdp2_w4_nested" in folders:
             kit.guarded("options", checks_good.check_options, folders["fsdp2_w4_nested"])
             kit.guarded("paths", checks_good.check_paths, folders["fsdp2_w4_nested"])
+    for kind in ("fsdp2_w4_nested", "fsdp2_w4_flat", "hsdp_2x2"):
+        if not args.bad_only and kind in folders:
+            kit.guarded(f"{kind} written", checks_writers.check_dcp, kind, folders[kind])
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
     if bad and "torch_zip" in folders:
