@@ -7,6 +7,9 @@
 #include "cli.h"
 
 #define SHOWN_MAX 50
+/* Of one code: a missing file is not lost among the holes that it makes. */
+#define SHOWN_OF_CODE 8
+#define CODES_MAX 32
 
 void show_error(const char *verb, const sw_error *err)
 {
@@ -41,23 +44,40 @@ static void show_finding(const sw_finding *f, FILE *to)
     fprintf(to, " [%s]\n", f->code);
 }
 
+typedef struct code_counts {
+    const char *codes[CODES_MAX];
+    size_t shown[CODES_MAX];
+    size_t count;
+} code_counts;
+
+/* Whether one more of that code is to be shown. */
+static bool count_code(code_counts *c, const char *code)
+{
+    size_t i = 0;
+    while (i < c->count && strcmp(c->codes[i], code) != 0)
+        i++;
+    if (i == CODES_MAX)
+        return true;
+    if (i == c->count)
+        c->codes[c->count++] = code;
+    return c->shown[i]++ < SHOWN_OF_CODE;
+}
+
 void show_findings(const common *c, const sw_report *report, FILE *to)
 {
-    size_t shown = 0, left = 0;
-    for (size_t i = 0; i < sw_report_count(report); i++) {
+    code_counts codes = {0};
+    uint64_t shown = 0, total = 0;
+    for (size_t i = 0; i < sw_report_count(report) && shown < SHOWN_MAX; i++) {
         const sw_finding *f = sw_report_at(report, i);
-        if (f->severity == SW_NOTE && c->quiet)
+        if ((f->severity == SW_NOTE && c->quiet) || !count_code(&codes, f->code))
             continue;
-        if (shown < SHOWN_MAX)
-            show_finding(f, to);
+        show_finding(f, to);
         shown++;
     }
-    uint64_t total = 0;
     for (sw_severity s = c->quiet ? SW_WARNING : SW_NOTE; s <= SW_DANGER; s++)
         total += sw_report_total(report, s);
-    left = total > SHOWN_MAX ? (size_t)total - SHOWN_MAX : 0;
-    if (left > 0)
-        fprintf(to, "... and %zu more; --json lists them\n", left);
+    if (total > shown)
+        fprintf(to, "... and %" PRIu64 " more; --json lists them\n", total - shown);
 }
 
 void json_findings(json *j, const sw_report *report)
