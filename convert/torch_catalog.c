@@ -173,21 +173,26 @@ static sw_status meet_name(filling *f, const char *name, bool *is_new, sw_error 
     return finding(f, SW_DEFECT, SW_ERR_CONFLICT, "duplicate-tensor", name, text, err);
 }
 
+static sw_status find_section(filling *f, const swi_torch_leaf *leaf, sw_error *err)
+{
+    swi_path path = {.count = leaf->count};
+    for (size_t i = 0; i < leaf->count; i++) {
+        path.parts[i] = leaf->parts[i];
+        path.is_index[i] = leaf->is_index[i];
+    }
+    return swi_section_of(&path, leaf->name, &f->section, err);
+}
+
 static sw_status add_tensor(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
 {
     const swi_torch_tensor *t = &f->object->tensors[number];
     swi_opening *o = f->all->o;
-    swi_path path = {.count = leaf->count};
     uint32_t id;
     bool is_new;
     sw_status st = meet_name(f, leaf->name, &is_new, err);
     if (st != SW_OK || !is_new)
         return st;
-    for (size_t i = 0; i < leaf->count; i++) {
-        path.parts[i] = leaf->parts[i];
-        path.is_index[i] = leaf->is_index[i];
-    }
-    st = swi_section_of(&path, leaf->name, &f->section, err);
+    st = find_section(f, leaf, err);
     if (st != SW_OK)
         return st;
     swi_tensor_in in = {.name = leaf->name,
@@ -208,13 +213,18 @@ static sw_status add_tensor(filling *f, const swi_torch_leaf *leaf, uint32_t num
 /* ---- the rest ----------------------------------------------------------------------------------
  */
 
-/* TS-6: said, kept as a value, and no tensor of the catalog. */
-static sw_status say_opaque(filling *f, const char *name, const swi_torch_opaque *opaque,
+/* TS-6: said, kept as a value, and no tensor of the catalog: weights without it are a part. */
+static sw_status say_opaque(filling *f, const swi_torch_leaf *leaf, const swi_torch_opaque *opaque,
                             sw_error *err)
 {
-    if (opaque->status == SW_ERR_UNSUPPORTED)
-        return finding(f, SW_WARNING, opaque->status, "opaque-tensor", name, opaque->why, err);
-    return finding(f, SW_DEFECT, opaque->status, "bad-tensor", name, opaque->why, err);
+    sw_status st = find_section(f, leaf, err);
+    if (st != SW_OK)
+        return st;
+    if (f->section.role != SW_ROLE_OPTIMIZER)
+        swi_opening_incomplete(f->all->o);
+    bool unknown = opaque->status == SW_ERR_UNSUPPORTED;
+    return finding(f, unknown ? SW_WARNING : SW_DEFECT, opaque->status,
+                   unknown ? "opaque-tensor" : "bad-tensor", leaf->name, opaque->why, err);
 }
 
 static sw_status add_value(filling *f, const swi_torch_leaf *leaf, sw_error *err)
@@ -248,7 +258,7 @@ static sw_status on_leaf(void *ctx, const swi_torch_leaf *leaf, sw_error *err)
     if (sw_value_tensor(f->object->graph, leaf->node, &number))
         return add_tensor(f, leaf, number, err);
     const swi_torch_opaque *opaque = swi_torch_opaque_at(f->object, leaf->node);
-    sw_status st = opaque != NULL ? say_opaque(f, leaf->name, opaque, err) : SW_OK;
+    sw_status st = opaque != NULL ? say_opaque(f, leaf, opaque, err) : SW_OK;
     return st == SW_OK ? add_value(f, leaf, err) : st;
 }
 

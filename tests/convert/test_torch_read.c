@@ -313,6 +313,11 @@ static void test_opaque_tensors(void **state)
     assert_int_equal(o.verified.tensors, 1);
     assert_int_equal(o.verified.values, 2);
     outcome_free(&o);
+    /* weights without them are a part of what was saved */
+    run_convert(path, in(state, "weights"), NULL, &o);
+    assert_fine(&o);
+    assert_true(o.converted.incomplete);
+    outcome_free(&o);
 }
 
 static void test_a_tensor_outside_its_storage(void **state)
