@@ -119,7 +119,7 @@ static void show_text(const run *r)
     fputs(r->options.dry_run ? " (planned and proven; nothing was moved)\n" : "\n", stdout);
     show_left_out(s);
     if (r->options.dry_run) {
-        fputs("memory: at most about ", stdout);
+        fputs("memory: about ", stdout);
         print_bytes(stdout, s->peak_memory_bytes);
         fputc('\n', stdout);
         return;

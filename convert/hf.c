@@ -350,6 +350,17 @@ static sw_status check_index(reading *r, sw_error *err)
                           bytes);
 }
 
+/* What the headers of all files take while they are put together. */
+static uint64_t tables_memory(const reading *r)
+{
+    uint64_t bytes = r->tensors ? swi_names_memory(r->tensors) : 0;
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->shards[i].st != NULL)
+            bytes += swi_st_memory(r->shards[i].st) + swi_st_data_offset(r->shards[i].st);
+    }
+    return bytes;
+}
+
 static sw_status open_hf(swi_opening *o, sw_error *err)
 {
     reading r = {.o = o};
@@ -364,6 +375,7 @@ static sw_status open_hf(swi_opening *o, sw_error *err)
         st = r.parts ? SW_OK : swi_shards_say_no_index(&r.found, err);
     if (st == SW_OK)
         st = swi_opening_fact(o, "shards", err, "%zu", r.count);
+    swi_opening_memory(o, tables_memory(&r));
     for (size_t i = 0; i < r.count; i++)
         swi_st_free(r.shards[i].st);
     swi_shards_free(&r.found);

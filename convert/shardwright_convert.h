@@ -254,7 +254,7 @@ typedef struct sw_convert_summary {
     uint64_t verified_tensors;  /* read back and equal */
     bool incomplete;            /* parts of the source are missing: it may have had more tensors */
     bool partial; /* so, or the target could have held something that was not carried */
-    uint64_t peak_memory_bytes; /* bound: buffers and metadata */
+    uint64_t peak_memory_bytes; /* an estimate: buffers and metadata */
     sw_tally tally;
 } sw_convert_summary;
 

@@ -18,7 +18,7 @@ UPDATE = os.environ.get("SW_GOLDEN_UPDATE", "") not in ("", "0")
 
 # Bytes of memory depend on the platform.
 VARIES = [(re.compile(r"^(  catalog +)[0-9.]+ [kM]?B of memory", re.M), r"\1(SIZE) of memory"),
-          (re.compile(r"^memory: at most about .*$", re.M), "memory: at most about (SIZE)"),
+          (re.compile(r"^memory: about .*$", re.M), "memory: about (SIZE)"),
           (re.compile(r'("(catalog_bytes|peak_memory_bytes)": )[0-9]+'), r"\1(SIZE)")]
 
 
