@@ -87,13 +87,19 @@ static int compare_keys(const void *a, const void *b)
     return x->offset_bytes < y->offset_bytes ? -1 : x->offset_bytes > y->offset_bytes;
 }
 
+/* There may be no array yet, and NULL + 0 is undefined. */
+static const sw_value *items_from(const doc *d, size_t first)
+{
+    return d->items != NULL ? d->items + first : NULL;
+}
+
 /* The keys of the innermost object are distinct. Sorts them: they are needed no more. */
 static sw_status check_keys(doc *d, const frame *f, sw_error *err)
 {
-    doc_key *keys = d->keys + f->first_key;
     size_t count = d->key_count - f->first_key;
     if (count < 2)
         return SW_OK;
+    doc_key *keys = d->keys + f->first_key;
     qsort(keys, count, sizeof *keys, compare_keys);
     const doc_key *second = NULL;
     for (size_t i = 1; i < count; i++)
@@ -118,7 +124,7 @@ static sw_status end_object(doc *d, sw_error *err)
     if (status == SW_OK)
         status = swi_graph_dict(d->graph, &v, err);
     if (status == SW_OK)
-        status = swi_graph_set_items(d->graph, v, d->items + f.first_item,
+        status = swi_graph_set_items(d->graph, v, items_from(d, f.first_item),
                                      (d->item_count - f.first_item) / 2, err);
     if (status != SW_OK)
         return status;
@@ -132,7 +138,7 @@ static sw_status end_array(doc *d, sw_error *err)
 {
     const frame f = d->frames[d->depth - 1];
     sw_value v;
-    sw_status status = swi_graph_sequence(d->graph, SW_VALUE_LIST, d->items + f.first_item,
+    sw_status status = swi_graph_sequence(d->graph, SW_VALUE_LIST, items_from(d, f.first_item),
                                           d->item_count - f.first_item, &v, err);
     if (status != SW_OK)
         return status;

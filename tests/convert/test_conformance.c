@@ -521,6 +521,8 @@ static void test_same_bytes_for_any_threads_and_memory(void **state)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
+#elif defined(__has_feature)
+#define SANITIZED __has_feature(address_sanitizer)
 #else
 #define SANITIZED 0
 #endif
