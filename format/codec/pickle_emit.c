@@ -188,6 +188,13 @@ static sw_status emit_bytes(emitter *e, sw_value v, const uint8_t *data, size_t 
     return status != SW_OK ? status : put(e, v);
 }
 
+/* "a..b", ".a", "a.": no attribute is called "". */
+static bool has_empty_part(const char *name)
+{
+    size_t n = strlen(name);
+    return n == 0 || name[0] == '.' || name[n - 1] == '.' || strstr(name, "..") != NULL;
+}
+
 /* Protocol 2 cannot name what is inside a class: Class.Name is getattr(Class, "Name"). */
 static sw_status emit_global(emitter *e, sw_value v)
 {
@@ -198,6 +205,9 @@ static sw_status emit_global(emitter *e, sw_value v)
         status = swi_pickle_global(e->w, module, name, e->err);
         return status != SW_OK ? status : put(e, v);
     }
+    if (has_empty_part(name))
+        return swi_fail(e->err, SW_ERR_UNSUPPORTED,
+                        "pickle: protocol 2 cannot write a global whose name has an empty part");
     for (const char *p = name; status == SW_OK && *p != '\0'; p++)
         status = *p == '.' ? emit_helper(e, HELPER_GETATTR) : SW_OK;
     size_t size = strcspn(name, ".");

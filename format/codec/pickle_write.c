@@ -89,7 +89,7 @@ sw_status swi_pickle_global(swi_pickle_writer *w, const char *module, const char
         return status != SW_OK ? status : swi_pickle_op(w, (char)0x93, err);
     }
     if (strchr(module, '\n') != NULL || strchr(name, '\n') != NULL)
-        return swi_fail(err, SW_ERR_ARG, "pickle: a global's name with a line break");
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "pickle: a global's name with a line break");
     const char *read_module = old_module(module), *read_name = name;
     swi_pm_move_global(&read_module, &read_name);
     if (strcmp(read_module, module) != 0 || strcmp(read_name, name) != 0) {

@@ -69,11 +69,14 @@ static inline bool same_parts(same_walk *w, sw_value a, sw_value b)
         return true;
     same_push(w, o.callable, r.callable);
     same_push(w, o.args, r.args);
-    if (o.has_items)
+    /* A batch of nothing adds nothing: an empty one is as good as none. */
+    bool items = o.has_items && sw_value_size(w->g, o.items) > 0;
+    bool other = r.has_items && sw_value_size(w->h, r.items) > 0;
+    if (items && other)
         same_push(w, o.items, r.items);
     if (o.has_state)
         same_push(w, o.state, r.state);
-    return o.is_new == r.is_new && o.has_items == r.has_items && o.has_state == r.has_state;
+    return o.is_new == r.is_new && items == other && o.has_state == r.has_state;
 }
 
 static inline bool same_nodes(same_walk *w, sw_value a, sw_value b)
