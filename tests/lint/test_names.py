@@ -32,7 +32,7 @@ BAD = [
     ({"convert/hf.c": 'x = "model.q_proj.weight";\n'}, "q_proj"),
     ({"convert/hf.h": "/* Llama has no bias. */\n"}, "Llama"),
     ({"cli/demo.c": 'name(i, "lm_head.weight");\n'}, "lm_head"),
-    ({"README.md": "cd /work/main\n".replace("main", "main/x")}, "a path of one machine"),
+    ({"README.md": "cd /" + "work/step/x\n"}, "a path of one machine"),
     ({"tests/run.sh": "x=/root/a\n"}, "a path of one machine"),
     ({"tests/a.py": "open('/home/joe/a')\n"}, "a path of one machine"),
 ]
