@@ -17,14 +17,14 @@
 #include "publish.h"
 #include "replica_check.h"
 #include "select.h"
+#include "target.h"
 #include "ties.h"
 #include "values.h"
 
 typedef struct job {
     const char *source_path, *dest;
     const sw_convert_options *options;
-    const swi_framework *target;
-    const char *target_options;
+    swi_target target;
     sw_limits limits;
     sw_report *report;
     sw_convert_summary *sum;
@@ -35,38 +35,12 @@ typedef struct job {
     char id[SWI_IDENTITY_TEXT];
 } job;
 
-static sw_status no_target(const char *to, sw_error *err)
-{
-    swi_quoted q;
-    swi_buf list = {0};
-    sw_status st = SW_OK;
-    for (size_t i = 0; st == SW_OK && i < swi_framework_count(); i++) {
-        const swi_framework *f = swi_framework_at(i);
-        if (f->layout == NULL)
-            continue;
-        st = list.size > 0 ? swi_buf_append_str(&list, ", ", err) : SW_OK;
-        if (st == SW_OK)
-            st = swi_buf_append_str(&list, f->target, err);
-    }
-    if (st == SW_OK)
-        st = swi_fail(err, SW_ERR_ARG, "--to %s: not a target; targets are: %.*s",
-                      to ? swi_quote_str(&q, to) : "(none)", (int)list.size,
-                      (const char *)list.data);
-    swi_buf_free(&list);
-    return st;
-}
-
 static sw_status find_target(job *j, sw_error *err)
 {
-    const char *to = j->options->to;
-    const char *colon = to ? strchr(to, ':') : NULL;
-    size_t n = to ? (colon ? (size_t)(colon - to) : strlen(to)) : 0;
-    j->target = to ? swi_framework_find(to, n) : NULL;
-    if (j->target == NULL || j->target->layout == NULL)
-        return no_target(to, err);
-    j->target_options = colon ? colon + 1 : "";
-    snprintf(j->sum->target, sizeof j->sum->target, "%s", j->target->name);
-    return SW_OK;
+    sw_status st = swi_target_parse(j->options->to, &j->target, err);
+    if (st == SW_OK)
+        snprintf(j->sum->target, sizeof j->sum->target, "%s", j->target.framework->name);
+    return st;
 }
 
 /* Whether the report holds a finding of that severity; the first one's text. */
@@ -171,12 +145,12 @@ static sw_status lay_out(job *j, sw_error *err)
         .leaves = j->selection.leaves,
         .leaf_count = j->selection.leaf_count,
         .assets = &j->assets,
-        .options = j->target_options,
+        .options = (const char *)j->target.options.data,
         .convert = j->options,
         .limits = j->limits,
         .report = j->report,
     };
-    st = j->target->layout(&in, j->layout, err);
+    st = j->target.framework->layout(&in, j->layout, err);
     if (st == SW_OK)
         st = swi_layout_freeze(j->layout, err);
     return st;
@@ -199,8 +173,9 @@ static void summarise(job *j)
     s->tied_tensors = j->selection.tied;
     s->values = j->selection.values;
     s->incomplete = swi_checkpoint_incomplete(j->source);
-    s->partial = s->incomplete || (j->target->holds_optimizer && s->optimizer_tensors > 0) ||
-                 (j->target->holds_values && s->values > 0);
+    s->partial = s->incomplete ||
+                 (j->target.framework->holds_optimizer && s->optimizer_tensors > 0) ||
+                 (j->target.framework->holds_values && s->values > 0);
     uint64_t memory =
         j->options->work.memory_bytes ? j->options->work.memory_bytes : UINT64_C(40) << 20;
     s->peak_memory_bytes =
@@ -310,7 +285,8 @@ static sw_status select_parts(job *j, sw_error *err)
         [SWI_TAKES_WEIGHTS] = {swi_select},
         [SWI_TAKES_STATE] = {swi_select_state},
     };
-    return of[j->target->takes].select(j->source, j->options, j->report, &j->selection, err);
+    return of[j->target.framework->takes].select(j->source, j->options, j->report, &j->selection,
+                                                 err);
 }
 
 static sw_status prepare(job *j, sw_error *err)
@@ -366,6 +342,7 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
         st = swi_publish(&in, &sum, err);
     }
     swi_layout_free(j.layout);
+    swi_target_end(&j.target);
     swi_selection_free(&j.selection);
     swi_assets_free(&j.assets);
     sw_checkpoint_close(j.source);

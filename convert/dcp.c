@@ -228,6 +228,10 @@ const swi_framework swi_framework_dcp = {
     .alias = "fsdp2",
     .target = "dcp[:ranks=N][,replicate=R]",
     .takes = SWI_TAKES_STATE,
+    .optimizer_forms =
+        SWI_FORM_BIT(SWI_FORM_KEEP) | SWI_FORM_BIT(SWI_FORM_NESTED) | SWI_FORM_BIT(SWI_FORM_FLAT),
+    .optimizer_form = SWI_FORM_NAMES,
+    .alias_form = SWI_FORM_NAMES,
     .claim = claim,
     .open = open_dcp,
     .state = swi_dcp_state,

@@ -100,7 +100,7 @@ typedef struct swi_target_in {
     const swi_state_part *leaves;  /* in the order of the state dict */
     size_t leaf_count;
     const struct swi_assets *assets; /* files to go beside the tensors */
-    const char *options;             /* behind "hf:", or "" */
+    const char *options;             /* behind "hf:", without what is common; or "" */
     const sw_convert_options *convert;
     sw_limits limits;
     sw_report *report;
@@ -112,11 +112,25 @@ typedef enum swi_takes {
     SWI_TAKES_STATE        /* the whole state dict: model, optimizer, values */
 } swi_takes;
 
+/* How a target has the optimizers of the state dict (optimizer.h); model names go with them. */
+typedef enum swi_opt_form {
+    SWI_FORM_KEEP = 0, /* "keep": as found, names too */
+    SWI_FORM_NAMES,    /* parameters by name; nested, or flattened where that was found */
+    SWI_FORM_NESTED,   /* "nested" */
+    SWI_FORM_FLAT,     /* "flat" */
+    SWI_FORM_IDS       /* "ids": numbers, as torch's Optimizer.state_dict() */
+} swi_opt_form;
+#define SWI_FORM_BIT(form) (1U << (form))
+
 typedef struct swi_framework {
     const char *name, *title;
     const char *alias;  /* another name that it has as a target, or NULL */
     const char *target; /* how it is asked for: "hf[:shard=5GB]" */
     swi_takes takes;
+    /* Of a target that takes the state dict: the forms that optimizer= may ask for (bits; 0: the
+     * option is not known), the usual one, and that of the alias. */
+    unsigned optimizer_forms;
+    swi_opt_form optimizer_form, alias_form;
     /*
      * By names, and by the first bytes of files where names do not tell. Fails on NOMEM, and on I/O
      * where nothing can be told without the file.
@@ -137,6 +151,8 @@ typedef struct swi_framework {
 size_t swi_framework_count(void);
 const swi_framework *swi_framework_at(size_t i);
 const swi_framework *swi_framework_find(const char *name, size_t size);
+/* Whether this is the framework's alias, not its name. */
+bool swi_framework_is_alias(const swi_framework *framework, const char *name, size_t size);
 
 /* ---- an open checkpoint, for the rest of convert/ ------------------------------------------ */
 

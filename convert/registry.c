@@ -34,6 +34,11 @@ const swi_framework *swi_framework_find(const char *name, size_t size)
     return NULL;
 }
 
+bool swi_framework_is_alias(const swi_framework *framework, const char *name, size_t size)
+{
+    return is_called(framework->alias, name, size);
+}
+
 size_t sw_framework_count(void)
 {
     return swi_framework_count();

@@ -1,0 +1,25 @@
+/* What --to names: a framework, the form of optimizers, and options of the framework's own. */
+#ifndef SW_CONVERT_TARGET_H
+#define SW_CONVERT_TARGET_H
+
+#include "base/buf.h"
+#include "framework.h"
+
+typedef struct swi_target {
+    const swi_framework *framework;
+    swi_opt_form form; /* asked for, or the usual one of the name that was used */
+    swi_buf options;   /* behind the colon, without "optimizer="; terminated */
+} swi_target;
+
+/*
+ * "dcp:ranks=2,optimizer=flat". `optimizer=` is common to all targets that hold optimizers in more
+ * than one form; the rest is for the framework's layout to judge. SW_ERR_ARG: no target of that
+ * name, or a form that it does not have.
+ */
+SW_MUST_USE sw_status swi_target_parse(const char *to, swi_target *out, sw_error *err);
+void swi_target_end(swi_target *target);
+
+/* "keep", "nested" ...: what optimizer= takes; for the usual mixed form of a target "by name". */
+const char *swi_opt_form_name(swi_opt_form form);
+
+#endif
