@@ -74,6 +74,12 @@ SW_MUST_USE sw_status swi_zip_writer_begin(swi_zip_writer *w, const char *name, 
 /* Appends what follows the payload (the data descriptor). */
 SW_MUST_USE sw_status swi_zip_writer_end(swi_zip_writer *w, uint32_t crc32, swi_buf *out,
                                          sw_error *err);
+/*
+ * What _end appended for a record of `bytes` that is not empty, when its CRC is known only later:
+ * `size` is how many bytes that were.
+ */
+SW_MUST_USE sw_status swi_zip_descriptor(uint64_t bytes, uint32_t crc32, size_t size, swi_buf *out,
+                                         sw_error *err);
 /* The directory and end records. */
 SW_MUST_USE sw_status swi_zip_writer_finish(swi_zip_writer *w, swi_buf *out, sw_error *err);
 

@@ -16,6 +16,8 @@
 #define FLAGS_EMPTY 0x0800u /* UTF-8 name */
 #define FLAGS_DATA 0x0808u  /* and a descriptor */
 #define ALIGNMENT_MAX 32768u
+#define DESCRIPTOR_BYTES 16u
+#define DESCRIPTOR64_BYTES 24u
 
 typedef struct record {
     const char *name;
@@ -161,27 +163,34 @@ sw_status swi_zip_writer_begin(swi_zip_writer *w, const char *name, uint64_t byt
     return SW_OK;
 }
 
+sw_status swi_zip_descriptor(uint64_t bytes, uint32_t crc32, size_t size, swi_buf *out,
+                             sw_error *err)
+{
+    size_t before = out->size;
+    if (size != DESCRIPTOR_BYTES && size != DESCRIPTOR64_BYTES)
+        return swi_fail(err, SW_ERR_ARG, "zip: no descriptor has %zu bytes", size);
+    sw_status st = swi_buf_u32le(out, 0x08074b50u, err);
+    if (st == SW_OK)
+        st = swi_buf_u32le(out, crc32, err);
+    for (int i = 0; i < 2 && st == SW_OK; i++)
+        st = size == DESCRIPTOR64_BYTES ? swi_buf_u64le(out, bytes, err)
+                                        : swi_buf_u32le(out, (uint32_t)bytes, err);
+    if (st != SW_OK)
+        out->size = before;
+    return st;
+}
+
 sw_status swi_zip_writer_end(swi_zip_writer *w, uint32_t crc32, swi_buf *out, sw_error *err)
 {
     if (!w->open)
         return swi_fail(err, SW_ERR_ARG, "zip: no record to end");
     record *r = &w->records[w->count - 1];
-    size_t before = out->size;
-    sw_status st = SW_OK;
+    size_t size = r->bytes == 0 ? 0 : is_zip64(r) ? DESCRIPTOR64_BYTES : DESCRIPTOR_BYTES;
     r->crc32 = crc32;
-    if (r->bytes > 0) {
-        st = swi_buf_u32le(out, 0x08074b50u, err);
-        if (st == SW_OK)
-            st = swi_buf_u32le(out, crc32, err);
-        for (int i = 0; i < 2 && st == SW_OK; i++)
-            st = is_zip64(r) ? swi_buf_u64le(out, r->bytes, err)
-                             : swi_buf_u32le(out, (uint32_t)r->bytes, err);
-    }
-    if (st != SW_OK) {
-        out->size = before;
+    sw_status st = size > 0 ? swi_zip_descriptor(r->bytes, crc32, size, out, err) : SW_OK;
+    if (st != SW_OK)
         return st;
-    }
-    w->cursor += out->size - before;
+    w->cursor += size;
     w->open = false;
     return SW_OK;
 }

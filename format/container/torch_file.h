@@ -106,6 +106,70 @@ sw_dtype swi_torch_dtype(const char *name);
 /* The attribute of module torch: "float32"; NULL for none. */
 const char *swi_torch_dtype_name(sw_dtype dtype);
 
+/* ---- writing ---------------------------------------------------------------------------------
+ * A file is a pickled object and storages, whose bytes the caller has elsewhere. Storage number i
+ * has the key that swi_torch_key gives.
+ */
+
+typedef struct swi_torch_out_storage {
+    sw_dtype dtype; /* of its class; of dtypes without one it is untyped */
+    uint64_t elements;
+} swi_torch_out_storage;
+uint64_t swi_torch_out_storage_bytes(const swi_torch_out_storage *storage);
+#define SWI_TORCH_KEY_BYTES 12
+void swi_torch_key(uint32_t storage, char out[SWI_TORCH_KEY_BYTES]);
+
+/* A tensor as a view of a storage of its dtype; nothing is checked. */
+typedef struct swi_torch_out_tensor {
+    sw_dtype dtype;
+    uint32_t storage;
+    uint64_t storage_elements, start_elements;
+    uint32_t axes;
+    const int64_t *shape, *stride_elements;
+} swi_torch_out_tensor;
+
+/* For the tensors of one pickle; begins with the form, and otherwise zeroed. */
+#define SWI_TORCH_EMITTER_SLOTS 64
+typedef struct swi_torch_emitter {
+    swi_torch_form form;
+    bool remembers; /* names that come up again are written once */
+    uint32_t memo[SWI_TORCH_EMITTER_SLOTS];
+} swi_torch_emitter;
+/* The call that rebuilds the tensor, without gradient and hooks; left on the pickle's stack. */
+SW_MUST_USE sw_status swi_torch_emit(swi_torch_emitter *emitter, swi_pickle_writer *w,
+                                     const swi_torch_out_tensor *tensor, sw_error *err);
+
+typedef struct swi_torch_out {
+    swi_torch_form form; /* SWI_TORCH_ZIP or SWI_TORCH_LEGACY */
+    const void *object;  /* a whole pickle; for swi_torch_write_late it may be NULL */
+    size_t object_size;
+    uint32_t object_crc32;
+    const swi_torch_out_storage *storages;
+    uint32_t storage_count;
+} swi_torch_out;
+
+typedef enum swi_torch_part_kind {
+    SWI_TORCH_PART_BYTES,
+    SWI_TORCH_PART_STORAGE, /* the bytes of storage `number`; there may be none */
+    SWI_TORCH_PART_LATE     /* late part `number`: see swi_torch_write_late */
+} swi_torch_part_kind;
+typedef struct swi_torch_part {
+    swi_torch_part_kind kind;
+    uint32_t number;
+    const void *data; /* of BYTES; borrowed for the call */
+    uint64_t bytes;
+} swi_torch_part;
+typedef sw_status (*swi_torch_part_fn)(void *ctx, const swi_torch_part *part, sw_error *err);
+/*
+ * Gives all parts of the file in their order. Without the CRCs of the storages (NULL) what depends
+ * on them is late: of the zip form something behind each storage that is not empty, and the end.
+ */
+SW_MUST_USE sw_status swi_torch_write(const swi_torch_out *out, const uint32_t *crcs,
+                                      swi_torch_part_fn fn, void *ctx, sw_error *err);
+SW_MUST_USE sw_status swi_torch_write_late(const swi_torch_out *out, const uint32_t *crcs,
+                                           uint32_t number, uint8_t *to, size_t size,
+                                           sw_error *err);
+
 /*
  * Writing one item as DCP stores it: a complete torch.save archive, root "archive", of one bare
  * dense tensor (data: elements x size bytes), or of a value that `emit` pickles.

@@ -1,24 +1,89 @@
 /*
- * Writing one torch.save archive, root "archive", with the records and the order of torch 2.13
- * (specs/torch_zip.md, TF-10). Deterministic: the serialization id is made of names and CRCs.
+ * Writing torch.save files around storages whose bytes lie elsewhere: the zip form with the records
+ * and the order of torch 2.13 (specs/torch_zip.md, TF-10), root "archive", and the form before 1.6
+ * (specs/torch_legacy.md, TL-8). Both are a row of parts. Deterministic: the serialization id is
+ * made of names and CRCs.
  */
-#include "container/torch_internal.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "codec/crc32.h"
+#include "container/torch_internal.h"
 #include "model/piece.h"
 
 #define ALIGNMENT 64u
+/* Bytes that lie in one piece already are not copied to be joined with others. */
+#define JOINED_MAX 4096u
 
-typedef struct archive {
+typedef struct writing {
+    const swi_torch_out *out;
+    const uint32_t *crcs; /* of the storages; NULL: what depends on them is late */
+    swi_torch_part_fn fn;
+    void *ctx;
+    swi_buf ready; /* of the part that is being made */
+    /* of the zip form: */
     swi_zip_writer *zip;
-    swi_buf *out, *behind;
     uint64_t names_hash, crcs_hash;
-} archive;
+} writing;
+
+void swi_torch_key(uint32_t storage, char out[SWI_TORCH_KEY_BYTES])
+{
+    (void)snprintf(out, SWI_TORCH_KEY_BYTES, "%" PRIu32, storage);
+}
+
+uint64_t swi_torch_out_storage_bytes(const swi_torch_out_storage *storage)
+{
+    return storage->elements * sw_dtype_bytes(storage->dtype);
+}
+
+/* ---- parts -------------------------------------------------------------------------------------
+ */
+
+static sw_status give(writing *w, swi_torch_part_kind kind, uint32_t number, const void *data,
+                      uint64_t size, sw_error *err)
+{
+    const swi_torch_part part = {.kind = kind, .number = number, .data = data, .bytes = size};
+    return size > 0 || kind == SWI_TORCH_PART_STORAGE ? w->fn(w->ctx, &part, err) : SW_OK;
+}
+
+static sw_status give_ready(writing *w, sw_error *err)
+{
+    sw_status st = give(w, SWI_TORCH_PART_BYTES, 0, w->ready.data, w->ready.size, err);
+    w->ready.size = 0;
+    return st;
+}
+
+/* What is ready depends on CRCs that are not known yet. */
+static sw_status give_late(writing *w, uint32_t number, sw_error *err)
+{
+    if (w->crcs != NULL)
+        return SW_OK;
+    sw_status st = give(w, SWI_TORCH_PART_LATE, number, NULL, w->ready.size, err);
+    w->ready.size = 0;
+    return st;
+}
+
+static sw_status put_bytes(writing *w, const void *data, size_t size, sw_error *err)
+{
+    if (size <= JOINED_MAX && data != NULL)
+        return swi_buf_append(&w->ready, data, size, err);
+    sw_status st = give_ready(w, err);
+    return st == SW_OK ? give(w, SWI_TORCH_PART_BYTES, 0, data, size, err) : st;
+}
+
+static sw_status put_storage(writing *w, uint32_t number, sw_error *err)
+{
+    sw_status st = give_ready(w, err);
+    if (st != SW_OK)
+        return st;
+    return give(w, SWI_TORCH_PART_STORAGE, number, NULL,
+                swi_torch_out_storage_bytes(&w->out->storages[number]), err);
+}
+
+/* ---- the zip form ------------------------------------------------------------------------------
+ */
 
 /* FNV-1a */
 static uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
@@ -29,223 +94,173 @@ static uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
     return h;
 }
 
-/* What a record holds. */
-typedef struct payload {
-    const void *data; /* NULL: it lies elsewhere, and what follows it goes to archive.behind */
-    uint64_t size;
-    uint32_t crc;
-} payload;
-
-static sw_status add_payload(archive *a, const char *name, const payload *in, sw_error *err)
+static void count_record(writing *w, const char *name, uint32_t crc)
 {
-    sw_status st = swi_zip_writer_begin(a->zip, name, in->size, a->out, err);
-    if (st == SW_OK && in->data != NULL && in->size > 0)
-        st = swi_buf_append(a->out, in->data, (size_t)in->size, err);
-    if (in->data == NULL)
-        a->out = a->behind;
+    w->names_hash = hash_bytes(w->names_hash, name, strlen(name));
+    w->crcs_hash = hash_bytes(w->crcs_hash, &crc, sizeof crc);
+}
+
+static sw_status add_record(writing *w, const char *name, const void *data, size_t size,
+                            uint32_t crc, sw_error *err)
+{
+    sw_status st = swi_zip_writer_begin(w->zip, name, size, &w->ready, err);
     if (st == SW_OK)
-        st = swi_zip_writer_end(a->zip, in->crc, a->out, err);
-    a->names_hash = hash_bytes(a->names_hash, name, strlen(name));
-    a->crcs_hash = hash_bytes(a->crcs_hash, &in->crc, sizeof in->crc);
+        st = put_bytes(w, data, size, err);
+    if (st == SW_OK)
+        st = swi_zip_writer_end(w->zip, crc, &w->ready, err);
+    count_record(w, name, crc);
     return st;
 }
 
-static sw_status add_record(archive *a, const char *name, const void *data, size_t size,
-                            sw_error *err)
+static sw_status add_text(writing *w, const char *name, const char *text, sw_error *err)
 {
-    const payload in = {.data = data, .size = size, .crc = swi_crc32(0, data, size)};
-    return add_payload(a, name, &in, err);
+    size_t size = strlen(text);
+    return add_record(w, name, text, size, swi_crc32(0, text, size), err);
 }
 
-static sw_status add_records(archive *a, const swi_buf *pickle, const payload *storage,
-                             sw_error *err)
+static sw_status add_storage(writing *w, uint32_t number, sw_error *err)
 {
-    sw_status st = add_record(a, "archive/data.pkl", pickle->data, pickle->size, err);
+    char name[sizeof "archive/data/" + SWI_TORCH_KEY_BYTES] = "archive/data/";
+    uint32_t crc = w->crcs != NULL ? w->crcs[number] : 0;
+    swi_torch_key(number, name + strlen(name));
+    sw_status st = swi_zip_writer_begin(
+        w->zip, name, swi_torch_out_storage_bytes(&w->out->storages[number]), &w->ready, err);
     if (st == SW_OK)
-        st = add_record(a, "archive/.format_version", "1", 1, err);
+        st = put_storage(w, number, err);
     if (st == SW_OK)
-        st = add_record(a, "archive/.storage_alignment", "64", 2, err);
+        st = swi_zip_writer_end(w->zip, crc, &w->ready, err);
+    count_record(w, name, crc);
+    return st == SW_OK ? give_late(w, number, err) : st;
+}
+
+static sw_status add_records(writing *w, sw_error *err)
+{
+    const swi_torch_out *o = w->out;
+    sw_status st =
+        add_record(w, "archive/data.pkl", o->object, o->object_size, o->object_crc32, err);
     if (st == SW_OK)
-        st = add_record(a, "archive/byteorder", "little", 6, err);
-    if (st == SW_OK && storage != NULL)
-        st = add_payload(a, "archive/data/0", storage, err);
+        st = add_text(w, "archive/.format_version", "1", err);
     if (st == SW_OK)
-        st = add_record(a, "archive/version", "3\n", 2, err);
+        st = add_text(w, "archive/.storage_alignment", "64", err);
+    if (st == SW_OK)
+        st = add_text(w, "archive/byteorder", "little", err);
+    for (uint32_t i = 0; st == SW_OK && i < o->storage_count; i++)
+        st = add_storage(w, i, err);
+    if (st == SW_OK)
+        st = add_text(w, "archive/version", "3\n", err);
     char serial[41];
-    snprintf(serial, sizeof(serial), "%020" PRIu64 "%020" PRIu64, a->names_hash, a->crcs_hash);
+    (void)snprintf(serial, sizeof serial, "%020" PRIu64 "%020" PRIu64, w->names_hash, w->crcs_hash);
     if (st == SW_OK)
-        st = add_record(a, "archive/.data/serialization_id", serial, 40, err);
+        st = add_text(w, "archive/.data/serialization_id", serial, err);
     if (st == SW_OK)
-        st = swi_zip_writer_finish(a->zip, a->out, err);
+        st = swi_zip_writer_finish(w->zip, &w->ready, err);
     return st;
 }
 
-/*
- * The whole archive around data.pkl and at most one storage (NULL: none). `behind` takes what
- * follows a storage that lies elsewhere.
+static sw_status write_zip(writing *w, sw_error *err)
+{
+    w->names_hash = w->crcs_hash = 0xcbf29ce484222325u;
+    sw_status st = swi_zip_writer_make(ALIGNMENT, &w->zip, err);
+    if (st == SW_OK)
+        st = add_records(w, err);
+    if (st == SW_OK && w->out->storage_count > 0)
+        st = give_late(w, w->out->storage_count, err);
+    swi_zip_writer_free(w->zip);
+    return st;
+}
+
+/* ---- the form before 1.6 -----------------------------------------------------------------------
  */
-static sw_status write_archive(swi_buf *out, swi_buf *behind, const swi_buf *pickle,
-                               const payload *storage, sw_error *err)
+
+/* The magic number, the version 1001, and the system's facts: each a pickle. */
+static const uint8_t legacy_head[] =
+    "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+    "\x80\x02M\xe9\x03."
+    "\x80\x02}(X\x10\x00\x00\x00protocol_versionM\xe9\x03X\x0d\x00\x00\x00little_endian\x88"
+    "X\x0a\x00\x00\x00type_sizes}(X\x05\x00\x00\x00shortK\x02X\x03\x00\x00\x00intK\x04"
+    "X\x04\x00\x00\x00longK\x04uu.";
+
+static sw_status put_keys(writing *w, sw_error *err)
 {
-    size_t before = out->size, before_behind = behind != NULL ? behind->size : 0;
-    archive a = {.out = out,
-                 .behind = behind,
-                 .names_hash = 0xcbf29ce484222325u,
-                 .crcs_hash = 0xcbf29ce484222325u};
-    sw_status st = swi_zip_writer_make(ALIGNMENT, &a.zip, err);
+    swi_pickle_writer p;
+    sw_status st = swi_pickle_begin(&p, &w->ready, 2, err);
     if (st == SW_OK)
-        st = add_records(&a, pickle, storage, err);
-    swi_zip_writer_free(a.zip);
-    if (st != SW_OK) {
-        out->size = before;
-        if (behind != NULL)
-            behind->size = before_behind;
+        st = swi_buf_append_str(&w->ready, "](", err); /* EMPTY_LIST, MARK */
+    for (uint32_t i = 0; st == SW_OK && i < w->out->storage_count; i++) {
+        char key[SWI_TORCH_KEY_BYTES];
+        swi_torch_key(i, key);
+        st = swi_pickle_str(&p, key, strlen(key), err);
     }
+    return st == SW_OK ? swi_buf_append_str(&w->ready, "e.", err) : st; /* APPENDS, STOP */
+}
+
+/* TL-6: the number of elements of the class, then the elements. */
+static sw_status put_counted(writing *w, uint32_t number, sw_error *err)
+{
+    const swi_torch_out_storage *s = &w->out->storages[number];
+    bool typed = swi_torch_class_of(s->dtype) != NULL;
+    sw_status st =
+        swi_buf_u64le(&w->ready, typed ? s->elements : swi_torch_out_storage_bytes(s), err);
+    return st == SW_OK ? put_storage(w, number, err) : st;
+}
+
+static sw_status write_legacy(writing *w, sw_error *err)
+{
+    sw_status st = swi_buf_append(&w->ready, legacy_head, sizeof legacy_head - 1, err);
+    if (st == SW_OK)
+        st = put_bytes(w, w->out->object, w->out->object_size, err);
+    if (st == SW_OK)
+        st = put_keys(w, err);
+    for (uint32_t i = 0; st == SW_OK && i < w->out->storage_count; i++)
+        st = put_counted(w, i, err);
     return st;
 }
 
-/* ---- data.pkl of a bare tensor ----------------------------------------------------------- */
+/* ---- whole files -------------------------------------------------------------------------------
+ */
 
-/* An emitter that stays failed, so that the code reads like the pickle. */
-typedef struct emitter {
-    swi_pickle_writer w;
-    sw_status st;
-    sw_error *err;
-} emitter;
-
-static void op(emitter *e, char opcode)
+sw_status swi_torch_write(const swi_torch_out *out, const uint32_t *crcs, swi_torch_part_fn fn,
+                          void *ctx, sw_error *err)
 {
-    if (e->st == SW_OK)
-        e->st = swi_pickle_op(&e->w, opcode, e->err);
+    writing w = {.out = out, .crcs = crcs, .fn = fn, .ctx = ctx};
+    sw_status st = out->form == SWI_TORCH_LEGACY ? write_legacy(&w, err) : write_zip(&w, err);
+    if (st == SW_OK)
+        st = give_ready(&w, err);
+    swi_buf_free(&w.ready);
+    return st;
 }
 
-static void integer(emitter *e, int64_t v)
-{
-    if (e->st == SW_OK)
-        e->st = swi_pickle_int(&e->w, v, e->err);
-}
+/* What follows the last storage: its descriptor, then what the late part is. */
+typedef struct tail {
+    uint32_t storages_left;
+    swi_buf bytes;
+} tail;
 
-static void text(emitter *e, const char *s)
+static sw_status take_tail(void *ctx, const swi_torch_part *part, sw_error *err)
 {
-    if (e->st == SW_OK)
-        e->st = swi_pickle_str(&e->w, s, strlen(s), e->err);
-}
-
-static void global(emitter *e, const char *module, const char *name)
-{
-    if (e->st == SW_OK)
-        e->st = swi_pickle_global(&e->w, module, name, e->err);
-}
-
-static void tuple(emitter *e, uint32_t count, const int64_t *items)
-{
-    op(e, '(');
-    for (uint32_t i = 0; i < count; i++)
-        integer(e, items[i]);
-    op(e, 't');
-}
-
-static void storage(emitter *e, const char *class, int64_t count)
-{
-    op(e, '(');
-    text(e, "storage");
-    global(e, class != NULL ? "torch" : "torch.storage", class != NULL ? class : "UntypedStorage");
-    text(e, "0");
-    text(e, "cpu");
-    integer(e, count);
-    op(e, 't');
-    op(e, 'Q'); /* BINPERSID */
-}
-
-static sw_status emit_tensor(swi_buf *pickle, sw_dtype dtype, uint32_t axes, const int64_t *shape,
-                             uint64_t elements, sw_error *err)
-{
-    const char *class = swi_torch_class_of(dtype);
-    uint32_t unit = class != NULL ? 1 : sw_dtype_bytes(dtype);
-    int64_t stride[SW_MAX_AXES], run = 1;
-    for (uint32_t k = axes; k-- > 0;) {
-        stride[k] = run;
-        run *= shape[k] > 0 ? shape[k] : 1;
-    }
-    emitter e = {.err = err};
-    e.st = swi_pickle_begin(&e.w, pickle, 2, err);
-    global(&e, "torch._utils", class != NULL ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
-    op(&e, '(');
-    storage(&e, class, (int64_t)(elements * unit));
-    integer(&e, 0);
-    tuple(&e, axes, shape);
-    tuple(&e, axes, stride);
-    op(&e, '\x89'); /* NEWFALSE: requires_grad */
-    global(&e, "collections", "OrderedDict");
-    op(&e, ')');
-    op(&e, 'R');
-    if (class == NULL)
-        global(&e, "torch", swi_torch_dtype_name(dtype));
-    op(&e, 't');
-    op(&e, 'R');
-    op(&e, '.');
-    return e.st;
-}
-
-/* Bytes of a dense tensor; SW_ERR_ARG when there can be none such. */
-static sw_status tensor_bytes(sw_dtype dtype, uint32_t axes, const int64_t *shape,
-                              uint64_t *elements, uint64_t *bytes, sw_error *err)
-{
-    if (axes > SW_MAX_AXES || !swi_shape_elements(axes, shape, elements) ||
-        !swi_mul_u64(*elements, sw_dtype_bytes(dtype), bytes) || *bytes > (uint64_t)INT64_MAX)
-        return swi_fail(err, SW_ERR_ARG, "torch file: a tensor of that shape cannot be");
-    if (swi_torch_dtype_name(dtype) == NULL)
-        return swi_fail(err, SW_ERR_UNSUPPORTED, "torch file: no dtype %s", sw_dtype_name(dtype));
+    tail *t = ctx;
+    if (part->kind == SWI_TORCH_PART_STORAGE)
+        t->storages_left--;
+    else if (t->storages_left == 0)
+        return swi_buf_append(&t->bytes, part->data, (size_t)part->bytes, err);
     return SW_OK;
 }
 
-sw_status swi_torch_write_tensor(swi_buf *out, sw_dtype dtype, uint32_t axes, const int64_t *shape,
-                                 const void *data, sw_error *err)
+sw_status swi_torch_write_late(const swi_torch_out *out, const uint32_t *crcs, uint32_t number,
+                               uint8_t *to, size_t size, sw_error *err)
 {
-    swi_buf pickle = {0};
-    uint64_t elements, bytes;
-    size_t size;
-    sw_status st = tensor_bytes(dtype, axes, shape, &elements, &bytes, err);
-    if (st == SW_OK && !swi_u64_to_size(bytes, &size))
-        st = swi_fail(err, SW_ERR_ARG, "torch file: a tensor of that shape cannot be");
+    tail t = {.storages_left = out->storage_count};
+    sw_status st;
+    if (number < out->storage_count)
+        st = swi_zip_descriptor(swi_torch_out_storage_bytes(&out->storages[number]), crcs[number],
+                                size, &t.bytes, err);
+    else
+        st = swi_torch_write(out, crcs, take_tail, &t, err);
+    if (st == SW_OK && t.bytes.size < size)
+        st = swi_fail(err, SW_ERR_ARG, "torch file: a late part has %zu bytes, not %zu",
+                      t.bytes.size, size);
     if (st == SW_OK)
-        st = emit_tensor(&pickle, dtype, axes, shape, elements, err);
-    if (st == SW_OK) {
-        const payload storage = {
-            .data = bytes > 0 ? data : "", .size = bytes, .crc = swi_crc32(0, data, (size_t)bytes)};
-        st = write_archive(out, NULL, &pickle, &storage, err);
-    }
-    swi_buf_free(&pickle);
-    return st;
-}
-
-sw_status swi_torch_write_around(swi_buf *head, swi_buf *tail, const swi_torch_around *in,
-                                 sw_error *err)
-{
-    swi_buf pickle = {0};
-    uint64_t elements, bytes;
-    sw_status st = tensor_bytes(in->dtype, in->axes, in->shape, &elements, &bytes, err);
-    if (st == SW_OK)
-        st = emit_tensor(&pickle, in->dtype, in->axes, in->shape, elements, err);
-    if (st == SW_OK) {
-        const payload storage = {.size = bytes, .crc = in->crc32};
-        st = write_archive(head, tail, &pickle, &storage, err);
-    }
-    swi_buf_free(&pickle);
-    return st;
-}
-
-sw_status swi_torch_write_value(swi_buf *out, swi_emit_fn emit, void *ctx, sw_error *err)
-{
-    swi_buf pickle = {0};
-    swi_pickle_writer w;
-    sw_status st = swi_pickle_begin(&w, &pickle, 2, err);
-    if (st == SW_OK)
-        st = emit(ctx, &w, err);
-    if (st == SW_OK)
-        st = swi_pickle_op(&w, '.', err);
-    if (st == SW_OK)
-        st = write_archive(out, NULL, &pickle, NULL, err);
-    swi_buf_free(&pickle);
+        memcpy(to, t.bytes.data + (t.bytes.size - size), size);
+    swi_buf_free(&t.bytes);
     return st;
 }
