@@ -12,27 +12,19 @@
 #include "pool.h"
 #include "view.h"
 
-enum { TAG_LEAF = 0, TAG_TENSOR = 2 };
-
 /* What a leaf may need before it is cast: from float64 to a type of two bytes. */
 #define RAW_MAX (4 * SWI_DIGEST_LEAF_BYTES)
-
-typedef struct digest_state { /* of a tensor that is under way */
-    swi_digest *leaves;
-    uint64_t done;
-} digest_state;
 
 typedef struct digest_run {
     const swi_source *source;
     const swi_digest_in *in;
     swi_pool *pool;
-    swi_digest *out;
     uint32_t *order; /* wanted tensors, by file and offset */
     uint32_t count;
     uint32_t position; /* the walk, under the pool's lock */
     uint64_t leaf;
-    pthread_mutex_t lock; /* of states and of in->failed */
-    digest_state *states; /* by index */
+    swi_digest_tree *tree;
+    pthread_mutex_t lock; /* of in->failed */
 } digest_run;
 
 typedef struct digest_worker {
@@ -42,7 +34,6 @@ typedef struct digest_worker {
     swi_view view; /* open on `viewed` */
     bool has_view;
     uint32_t viewed;
-    swi_hasher *hasher;
     uint8_t *raw;
     uint8_t *cast; /* NULL: nothing is cast */
     sw_tally tally;
@@ -53,70 +44,6 @@ sw_dtype swi_digest_dtype(sw_dtype dtype, sw_dtype as)
     if (as == SW_DTYPE_NONE || !sw_dtype_is_float(dtype))
         return dtype;
     return swi_cast_possible(dtype, as) ? as : dtype;
-}
-
-static uint64_t leaf_elements(sw_dtype dtype)
-{
-    uint32_t bytes = sw_dtype_bytes(dtype);
-    return bytes == 0 ? 0 : SWI_DIGEST_LEAF_BYTES / bytes;
-}
-
-static uint64_t leaf_count(const sw_tensor_info *info, sw_dtype dtype)
-{
-    uint64_t each = leaf_elements(dtype);
-    return each == 0 ? 0 : info->elements / each + (info->elements % each != 0);
-}
-
-/* ---- encoding ----------------------------------------------------------------------------- */
-
-static sw_status add_number(swi_hasher *hasher, uint64_t n, size_t bytes, sw_error *err)
-{
-    uint8_t le[8];
-    for (size_t i = 0; i < bytes; i++)
-        le[i] = (uint8_t)(n >> (8 * i));
-    return swi_hasher_add(hasher, le, bytes, err);
-}
-
-static sw_status begin_tag(swi_hasher *hasher, uint8_t tag, sw_error *err)
-{
-    sw_status status = swi_hasher_begin(hasher, err);
-    return status == SW_OK ? swi_hasher_add(hasher, &tag, 1, err) : status;
-}
-
-/* DIG-4 */
-static sw_status hash_leaf(swi_hasher *hasher, const void *data, size_t bytes, swi_digest *out,
-                           sw_error *err)
-{
-    sw_status status = begin_tag(hasher, TAG_LEAF, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, data, bytes, err);
-    if (status == SW_OK)
-        status = swi_hasher_end(hasher, out, err);
-    return status;
-}
-
-/* DIG-5 */
-static sw_status hash_tensor(swi_hasher *hasher, const sw_tensor_info *info, sw_dtype dtype,
-                             const swi_digest *leaves, swi_digest *out, sw_error *err)
-{
-    const char *name = sw_dtype_name(dtype);
-    uint64_t count = leaf_count(info, dtype);
-    sw_status status = begin_tag(hasher, TAG_TENSOR, err);
-    if (status == SW_OK)
-        status = add_number(hasher, strlen(name), 1, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, name, strlen(name), err);
-    if (status == SW_OK)
-        status = add_number(hasher, info->axes, 4, err);
-    for (uint32_t k = 0; k < info->axes && status == SW_OK; k++)
-        status = add_number(hasher, (uint64_t)info->shape[k], 8, err);
-    if (status == SW_OK)
-        status = add_number(hasher, count, 8, err);
-    for (uint64_t i = 0; i < count && status == SW_OK; i++)
-        status = swi_hasher_add(hasher, leaves[i].bytes, SWI_DIGEST_BYTES, err);
-    if (status == SW_OK)
-        status = swi_hasher_end(hasher, out, err);
-    return status;
 }
 
 /* ---- the order ---------------------------------------------------------------------------- */
@@ -203,10 +130,7 @@ static sw_status make_order(digest_run *r, uint64_t *bytes, sw_error *err)
             qsort(places, r->count, sizeof(place), by_place);
         for (uint32_t i = 0; i < r->count; i++)
             r->order[i] = ((const place *)places)[i].tensor;
-        status = swi_alloc_array(count, sizeof *r->states, &room, err);
     }
-    if (status == SW_OK)
-        r->states = room;
     free(places);
     return status;
 }
@@ -223,7 +147,7 @@ static bool take(void *ctx, void *arg)
         return false;
     w->tensor = r->order[r->position];
     sw_catalog_tensor(r->source->catalog, w->tensor, &info);
-    w->leaf_count = leaf_count(&info, swi_digest_dtype(info.dtype, r->in->as));
+    w->leaf_count = swi_digest_leaf_count(&info, swi_digest_dtype(info.dtype, r->in->as));
     w->leaf = r->leaf++;
     if (r->leaf >= w->leaf_count) {
         r->position++;
@@ -245,49 +169,25 @@ static sw_status open_view(digest_run *r, digest_worker *w, sw_error *err)
     return status;
 }
 
-/* Keeps the digest. With the last one of a tensor *leaves holds all, and is the caller's. */
-static sw_status keep_leaf(digest_run *r, const digest_worker *w, const swi_digest *digest,
-                           swi_digest **leaves, sw_error *err)
-{
-    sw_status status = SW_OK;
-    digest_state *s = &r->states[w->tensor];
-    (void)pthread_mutex_lock(&r->lock);
-    if (s->leaves == NULL) {
-        void *room;
-        status = swi_alloc_array((size_t)w->leaf_count, sizeof *s->leaves, &room, err);
-        if (status == SW_OK)
-            s->leaves = room;
-    }
-    if (status == SW_OK) {
-        s->leaves[w->leaf] = *digest;
-        if (++s->done == w->leaf_count) {
-            *leaves = s->leaves;
-            s->leaves = NULL;
-        }
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-    return status;
-}
-
-static sw_status read_leaf(digest_run *r, digest_worker *w, swi_leaf *leaf, sw_error *err)
+static sw_status read_leaf(digest_run *r, digest_worker *w, swi_digest_part *leaf, sw_error *err)
 {
     sw_status status = open_view(r, w, err);
     if (status != SW_OK)
         return status;
     const sw_tensor_info *info = &w->view.info;
     sw_dtype dtype = swi_digest_dtype(info->dtype, r->in->as);
-    uint64_t each = leaf_elements(dtype), lo = w->leaf * each;
+    uint64_t each = swi_digest_leaf_elements(dtype), lo = w->leaf * each;
     uint64_t count = info->elements - lo < each ? info->elements - lo : each;
     uint64_t before = w->view.tally.read_bytes;
     status = swi_view_read(&w->view, lo, lo + count, w->raw, err);
     w->tally.read_bytes += w->view.tally.read_bytes - before;
     if (status != SW_OK)
         return status;
-    *leaf = (swi_leaf){.tensor = w->tensor,
-                       .dtype = dtype,
-                       .first_element = lo,
-                       .elements = count,
-                       .data = w->raw};
+    *leaf = (swi_digest_part){.tensor = w->tensor,
+                              .dtype = dtype,
+                              .first_element = lo,
+                              .elements = count,
+                              .data = w->raw};
     if (dtype != info->dtype) {
         swi_cast(w->raw, info->dtype, w->cast, dtype, (size_t)count, &w->tally);
         leaf->data = w->cast;
@@ -298,25 +198,14 @@ static sw_status read_leaf(digest_run *r, digest_worker *w, swi_leaf *leaf, sw_e
 
 static sw_status do_leaf(digest_run *r, digest_worker *w, sw_error *err)
 {
-    swi_digest digest, *leaves = NULL;
-    swi_leaf leaf;
     sw_tensor_info info;
-    sw_status status = SW_OK;
     sw_catalog_tensor(r->source->catalog, w->tensor, &info);
-    if (w->leaf_count > 0) {
-        status = read_leaf(r, w, &leaf, err);
-        if (status == SW_OK)
-            status = hash_leaf(w->hasher, leaf.data,
-                               (size_t)leaf.elements * sw_dtype_bytes(leaf.dtype), &digest, err);
-        if (status == SW_OK && r->in->see != NULL)
-            r->in->see(r->in->see_ctx, &leaf);
-        if (status == SW_OK)
-            status = keep_leaf(r, w, &digest, &leaves, err);
-    }
-    if (status == SW_OK && (leaves != NULL || w->leaf_count == 0))
-        status = hash_tensor(w->hasher, &info, swi_digest_dtype(info.dtype, r->in->as), leaves,
-                             &r->out[w->tensor], err);
-    free(leaves);
+    swi_digest_part leaf = {.tensor = w->tensor, .dtype = swi_digest_dtype(info.dtype, r->in->as)};
+    sw_status status = w->leaf_count > 0 ? read_leaf(r, w, &leaf, err) : SW_OK;
+    if (status == SW_OK)
+        status = swi_digest_tree_add(r->tree, &leaf, err);
+    if (status == SW_OK && r->in->see != NULL && w->leaf_count > 0)
+        r->in->see(r->in->see_ctx, &leaf);
     return status;
 }
 
@@ -352,11 +241,8 @@ static sw_status work_leaf(void *ctx, void *arg, sw_error *err)
 static sw_status worker_begin(digest_worker *w, bool casts, sw_error *err)
 {
     void *room;
-    sw_status status = swi_hasher_make(&w->hasher, err);
-    if (status == SW_OK) {
-        uint64_t bytes = casts ? RAW_MAX : SWI_DIGEST_LEAF_BYTES;
-        status = swi_alloc_array((size_t)bytes, 1, &room, err);
-    }
+    uint64_t bytes = casts ? RAW_MAX : SWI_DIGEST_LEAF_BYTES;
+    sw_status status = swi_alloc_array((size_t)bytes, 1, &room, err);
     if (status != SW_OK)
         return status;
     w->raw = room;
@@ -372,7 +258,6 @@ static void worker_end(digest_worker *w, sw_tally *tally)
 {
     if (w->has_view)
         swi_view_close(&w->view);
-    swi_hasher_free(w->hasher);
     free(w->raw);
     free(w->cast);
     if (tally == NULL)
@@ -420,7 +305,7 @@ sw_status swi_catalog_digests(const swi_source *source, const swi_digest_in *in,
                               sw_error *err)
 {
     swi_pool pool = {0};
-    digest_run r = {.source = source, .in = in, .pool = &pool, .out = out};
+    digest_run r = {.source = source, .in = in, .pool = &pool};
     uint64_t bytes = 0;
     int rc = pthread_mutex_init(&r.lock, NULL);
     if (rc != 0)
@@ -429,10 +314,10 @@ sw_status swi_catalog_digests(const swi_source *source, const swi_digest_in *in,
     if (status == SW_OK)
         status = make_order(&r, &bytes, err);
     if (status == SW_OK)
+        status = swi_digest_tree_make(source->catalog, out, &r.tree, err);
+    if (status == SW_OK)
         status = run_all(&r, work, bytes, tally, err);
-    for (size_t i = 0; i < sw_catalog_tensor_count(source->catalog) && r.states != NULL; i++)
-        free(r.states[i].leaves);
-    free(r.states);
+    swi_digest_tree_free(r.tree);
     free(r.order);
     swi_pool_end(&pool);
     (void)pthread_mutex_destroy(&r.lock);

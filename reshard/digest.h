@@ -5,25 +5,14 @@
 #ifndef SW_RESHARD_DIGEST_H
 #define SW_RESHARD_DIGEST_H
 
-#include "codec/digest.h"
+#include "digest_tree.h"
 #include "plan.h"
-
-#define SWI_DIGEST_LEAF_BYTES ((uint64_t)1 << 20)
-
-/* A part of a tensor while it is in memory. */
-typedef struct swi_leaf {
-    uint32_t tensor;
-    sw_dtype dtype;         /* after the cast */
-    uint64_t first_element; /* flat */
-    uint64_t elements;
-    const uint8_t *data;
-} swi_leaf;
 
 typedef struct swi_digest_in {
     const bool *want; /* by index; NULL: all tensors */
     sw_dtype as;      /* floating-point tensors are cast to it where that is possible; or NONE */
     /* Shown every leaf, from several threads at once and in no order; may be NULL. */
-    void (*see)(void *ctx, const swi_leaf *leaf);
+    void (*see)(void *ctx, const swi_digest_part *leaf);
     void *see_ctx;
     /*
      * By index: tensors that are damaged or cannot be read are marked here and passed over. NULL:

@@ -173,6 +173,22 @@ static bool any_skipped(const swi_run *run)
     return false;
 }
 
+/* ---- digests -------------------------------------------------------------------------------- */
+
+/* Tensors without elements are in no window. */
+static sw_status digest_empty(const swi_run *run, sw_error *err)
+{
+    sw_status status = SW_OK;
+    for (uint32_t t = 0; t < sw_catalog_tensor_count(run->target) && status == SW_OK; t++) {
+        sw_tensor_info info;
+        (void)sw_catalog_tensor(run->target, t, &info);
+        const swi_digest_part none = {.tensor = t, .dtype = info.dtype};
+        if (info.elements == 0)
+            status = swi_digest_tree_add(run->digests, &none, err);
+    }
+    return status;
+}
+
 /* ---- the run -------------------------------------------------------------------------------- */
 
 typedef struct parts {
@@ -181,6 +197,7 @@ typedef struct parts {
     swi_outputs *outputs;
     swi_extents *extents;
     swi_crc_track *track;
+    swi_digest_tree *digests;
     void **workers;
     uint32_t worker_count;
 } parts;
@@ -192,7 +209,9 @@ static sw_status make_parts(parts *p, swi_run *run, const swi_sink *sink, sw_rep
     sw_status status = swi_pool_init(&p->pool, err);
     if (status == SW_OK)
         status = swi_plan_make(run->source->catalog, run->layout, run->budget.window_bytes,
-                               sink->skip, sink->ctx, &p->plan, err);
+                               sink->digests == NULL ? sink->skip : NULL, sink->ctx, &p->plan, err);
+    if (status == SW_OK && sink->digests != NULL)
+        status = swi_digest_tree_make(run->target, sink->digests, &p->digests, err);
     if (status == SW_OK)
         status = swi_extents_make(run->source, EXTENT_SLOTS, &p->extents, err);
     if (status == SW_OK)
@@ -210,6 +229,7 @@ static sw_status make_parts(parts *p, swi_run *run, const swi_sink *sink, sw_rep
         p->workers[p->worker_count] = w;
     }
     run->plan = p->plan;
+    run->digests = p->digests;
     status = swi_outputs_make(run->layout, sink, &p->pool, &p->outputs, err);
     run->outputs = p->outputs;
     return status;
@@ -221,6 +241,7 @@ static void free_parts(parts *p)
         free_worker(p->workers[i]);
     free(p->workers);
     swi_crc_track_free(p->track);
+    swi_digest_tree_free(p->digests);
     swi_extents_free(p->extents);
     swi_plan_free(p->plan);
     swi_pool_end(&p->pool);
@@ -250,6 +271,8 @@ sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally 
         sw_error error = {0};
         status = swi_crc_track_left(p.track, see_to, &left, &error);
         swi_owners_free(left.owners);
+        if (status == SW_OK && run.digests != NULL)
+            status = digest_empty(&run, &error);
         if (status != SW_OK) {
             swi_pool_fail(&p.pool, UINT64_MAX, &error); /* nothing more is finished */
             if (err != NULL)

@@ -6,6 +6,7 @@
 #ifndef SW_RESHARD_EXECUTE_H
 #define SW_RESHARD_EXECUTE_H
 
+#include "codec/digest.h"
 #include "io/store.h"
 #include "plan.h"
 
@@ -21,6 +22,12 @@ typedef struct swi_sink {
     sw_status (*open)(void *ctx, uint32_t file, swi_file **out, sw_error *err);
     sw_status (*finish)(void *ctx, uint32_t file, swi_file *written, sw_error *err);
     bool (*skip)(const void *ctx, uint32_t file); /* finished by an earlier run */
+    /*
+     * Room for the content digest of each destination tensor, in the order of the layout's catalog:
+     * of what is written, computed on the way. NULL: not wanted. With it the tensors of files that
+     * are skipped are read too. Not all are set when the run fails.
+     */
+    swi_digest *digests;
 } swi_sink;
 
 /*

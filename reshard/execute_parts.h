@@ -2,6 +2,7 @@
 #ifndef SW_RESHARD_EXECUTE_PARTS_H
 #define SW_RESHARD_EXECUTE_PARTS_H
 
+#include "digest_tree.h"
 #include "execute.h"
 #include "fetch.h"
 #include "outputs.h"
@@ -38,6 +39,7 @@ typedef struct swi_run {
     const sw_catalog *target;
     const swi_plan *plan;
     swi_outputs *outputs;
+    swi_digest_tree *digests; /* NULL: none are wanted */
     swi_budget budget;
     /* The walk, under the pool's lock: */
     swi_plan_cursor cursor;

@@ -147,6 +147,8 @@ static sw_status write_move(swi_worker *w, const swi_move *move, uint32_t elemen
     swi_span span;
     sw_status status = SW_OK;
     swi_catalog_blob(w->run->target, move->blob, &blob);
+    if (swi_outputs_skips(w->run->outputs, blob.file))
+        return SW_OK; /* read for its digest */
     swi_box box = {
         .axes = move->axes,
         .element_bytes = element_bytes,
@@ -194,6 +196,19 @@ static sw_status write_window(swi_worker *w, const swi_window *window, const uin
     return status;
 }
 
+static sw_status digest_window(swi_worker *w, const swi_window *window, const uint8_t *out,
+                               sw_dtype dtype, sw_error *err)
+{
+    const swi_digest_part part = {
+        .tensor = window->tensor,
+        .dtype = dtype,
+        .first_element = window->lo,
+        .elements = window->hi - window->lo,
+        .data = out,
+    };
+    return w->run->digests != NULL ? swi_digest_tree_add(w->run->digests, &part, err) : SW_OK;
+}
+
 static sw_status do_windows(swi_worker *w, sw_error *err)
 {
     uint8_t *in = w->in, *out = w->out;
@@ -214,6 +229,8 @@ static sw_status do_windows(swi_worker *w, sw_error *err)
         }
         in += align_up(elements * sw_dtype_bytes(from));
         status = write_window(w, window, result, sw_dtype_bytes(to), err);
+        if (status == SW_OK)
+            status = digest_window(w, window, result, to, err);
     }
     return status == SW_OK ? flush(w, err) : status;
 }
@@ -258,5 +275,8 @@ static sw_status do_literals(swi_worker *w, sw_error *err)
 sw_status swi_unit_do(swi_worker *worker, sw_error *err)
 {
     worker->slice_count = 0;
-    return worker->unit.literals ? do_literals(worker, err) : do_windows(worker, err);
+    sw_status status = worker->unit.literals ? do_literals(worker, err) : do_windows(worker, err);
+    if (status != SW_OK && worker->run->digests != NULL)
+        swi_digest_tree_stop(worker->run->digests);
+    return status;
 }

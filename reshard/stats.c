@@ -101,7 +101,7 @@ typedef struct leaf_stats {
     uint8_t first[16];
 } leaf_stats;
 
-static void count_elements(const swi_leaf *leaf, uint32_t size, swi_stats *s)
+static void count_elements(const swi_digest_part *leaf, uint32_t size, swi_stats *s)
 {
     const kind k = kind_of(leaf->dtype);
     for (uint64_t i = 0; i < leaf->elements; i++) {
@@ -115,7 +115,7 @@ static void count_elements(const swi_leaf *leaf, uint32_t size, swi_stats *s)
     }
 }
 
-static leaf_stats look_at(const swi_leaf *leaf)
+static leaf_stats look_at(const swi_digest_part *leaf)
 {
     leaf_stats out = {0};
     uint32_t size = sw_dtype_bytes(leaf->dtype);
@@ -155,7 +155,7 @@ static void merge(leaf_stats *into, const leaf_stats *leaf, uint32_t size)
     a->constant = a->constant && b->constant && memcmp(into->first, leaf->first, size) == 0;
 }
 
-static void see(void *ctx, const swi_leaf *leaf)
+static void see(void *ctx, const swi_digest_part *leaf)
 {
     gather *g = ctx;
     const leaf_stats found = look_at(leaf);
