@@ -204,6 +204,7 @@ static bool parse(run *r, int argc, char **argv)
     const opt options[] = {
         {"--to", OPT_TEXT, &o->to},
         {"--assets", OPT_TEXT, &o->assets},
+        {"--param-names", OPT_TEXT, &o->param_names},
         {"--dtype", OPT_TEXT, &r->dtype},
         {"--only", OPT_LIST, &r->only},
         {"--drop", OPT_LIST, &r->drop},

@@ -14,6 +14,7 @@
 #include "execute.h"
 #include "identity.h"
 #include "io/txn.h"
+#include "param_names.h"
 #include "publish.h"
 #include "replica_check.h"
 #include "select.h"
@@ -25,6 +26,7 @@ typedef struct job {
     const char *source_path, *dest;
     const sw_convert_options *options;
     swi_target target;
+    swi_param_names param_names;
     sw_limits limits;
     sw_report *report;
     sw_convert_summary *sum;
@@ -41,6 +43,18 @@ static sw_status find_target(job *j, sw_error *err)
     if (st == SW_OK)
         snprintf(j->sum->target, sizeof j->sum->target, "%s", j->target.framework->name);
     return st;
+}
+
+static sw_status read_param_names(job *j, sw_error *err)
+{
+    const char *path = j->options->param_names;
+    if (path == NULL)
+        return SW_OK;
+    if (j->target.framework->optimizer_forms == 0)
+        return swi_fail(err, SW_ERR_ARG,
+                        "--param-names is for targets that hold the optimizer, --to %s does not",
+                        j->target.framework->name);
+    return swi_param_names_read(path, &j->limits, j->options->keep_prefixes, &j->param_names, err);
 }
 
 /* Whether the report holds a finding of that severity; the first one's text. */
@@ -246,6 +260,8 @@ static sw_status identify(job *j, sw_error *err)
     swi_identity_number(&id, j->selection.leaf_count);
     for (size_t i = 0; i < j->selection.leaf_count; i++)
         swi_identity_text(&id, j->selection.leaves[i].name);
+    for (size_t i = 0; i < j->param_names.count; i++)
+        swi_identity_text(&id, j->param_names.items[i]);
     for (size_t i = 0; i < j->assets.count; i++) {
         swi_identity_text(&id, j->assets.items[i].path);
         swi_identity_bytes(&id, j->assets.items[i].data, j->assets.items[i].size);
@@ -276,22 +292,26 @@ static sw_status compare_replicas(const job *j, sw_error *err)
     return SW_OK;
 }
 
+static sw_status select_state(job *j, sw_error *err)
+{
+    const swi_state_form form = {
+        .optimizer = j->target.form,
+        .naming = {.names = j->param_names.items, .name_count = j->param_names.count}};
+    return swi_select_state(j->source, &form, j->options, j->report, &j->selection, err);
+}
+
 static sw_status select_parts(job *j, sw_error *err)
 {
-    static const struct {
-        sw_status (*select)(const sw_checkpoint *checkpoint, const sw_convert_options *options,
-                            sw_report *report, swi_selection *out, sw_error *err);
-    } of[] = {
-        [SWI_TAKES_WEIGHTS] = {swi_select},
-        [SWI_TAKES_STATE] = {swi_select_state},
-    };
-    return of[j->target.framework->takes].select(j->source, j->options, j->report, &j->selection,
-                                                 err);
+    return j->target.framework->takes == SWI_TAKES_STATE
+               ? select_state(j, err)
+               : swi_select(j->source, j->options, j->report, &j->selection, err);
 }
 
 static sw_status prepare(job *j, sw_error *err)
 {
     sw_status st = find_target(j, err);
+    if (st == SW_OK)
+        st = read_param_names(j, err);
     if (st == SW_OK)
         st = open_source(j, err);
     if (st == SW_OK) {
@@ -343,6 +363,7 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
     }
     swi_layout_free(j.layout);
     swi_target_end(&j.target);
+    swi_param_names_free(&j.param_names);
     swi_selection_free(&j.selection);
     swi_assets_free(&j.assets);
     sw_checkpoint_close(j.source);

@@ -10,23 +10,16 @@ sw_status swi_digests_read(const char *path, const sw_open_options *options, swi
                            sw_error *err)
 {
     const sw_limits limits = sw_limits_resolve(options->limits);
-    const char *slash = strrchr(path, '/');
-    swi_store *store = NULL;
     uint8_t *data = NULL;
     size_t size = 0;
     swi_quoted room;
-    sw_status st = swi_store_open_posix(path, &store, err);
-    if (st != SW_OK)
-        return st;
-    st = swi_store_read_all(store, slash ? slash + 1 : path, limits.metadata_bytes, &data, &size,
-                            err);
+    sw_status st = swi_read_file(path, limits.metadata_bytes, &data, &size, err);
     if (st == SW_OK) {
         st = swi_digest_list_parse(data, size, out, err);
         if (st != SW_OK)
             (void)swi_error_prefix(err, "%s", swi_quote_str(&room, path));
     }
     free(data);
-    swi_store_close(store);
     return st;
 }
 

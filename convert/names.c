@@ -62,6 +62,24 @@ sw_status swi_clean_name(const char *name, bool drop_module, swi_buf *out, uint6
     }
 }
 
+sw_status swi_clean_names(const char **names, size_t count, bool drop_module, swi_arena *arena,
+                          uint64_t *removed, sw_error *err)
+{
+    swi_buf clean = {0};
+    sw_status st = SW_OK;
+    drop_module = drop_module && count > 0;
+    for (size_t i = 0; i < count; i++)
+        drop_module = drop_module && swi_has_module_prefix(names[i]);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        clean.size = 0;
+        st = swi_clean_name(names[i], drop_module, &clean, removed, err);
+        if (st == SW_OK)
+            st = swi_arena_text(arena, (const char *)clean.data, clean.size - 1, &names[i], err);
+    }
+    swi_buf_free(&clean);
+    return st;
+}
+
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';

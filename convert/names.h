@@ -5,6 +5,7 @@
 #ifndef SW_CONVERT_NAMES_H
 #define SW_CONVERT_NAMES_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 
 /*
@@ -14,6 +15,13 @@
  */
 SW_MUST_USE sw_status swi_clean_name(const char *name, bool drop_module, swi_buf *out,
                                      uint64_t *removed, sw_error *err);
+
+/*
+ * The same for a list of names, in place; new texts lie in the arena. `drop_module`: a leading
+ * "module." goes where all of them have it.
+ */
+SW_MUST_USE sw_status swi_clean_names(const char **names, size_t count, bool drop_module,
+                                      swi_arena *arena, uint64_t *removed, sw_error *err);
 
 /* Whether the name, cleaned of the parts above, begins with the part "module". */
 bool swi_has_module_prefix(const char *name);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "model/value_table.h"
 #include "names.h"
 #include "optimizer_parts.h"
+#include "places.h"
 
 sw_status swi_opt_fail(const swi_lifting *l, sw_error *err, sw_status status, const char *clause,
                        const char *fmt, ...)
@@ -26,12 +26,6 @@ sw_status swi_opt_fail(const swi_lifting *l, sw_error *err, sw_status status, co
     return st;
 }
 
-bool swi_opt_is_sequence(const sw_value_graph *g, sw_value v)
-{
-    sw_value_kind kind = sw_value_get_kind(g, v);
-    return kind == SW_VALUE_LIST || kind == SW_VALUE_TUPLE;
-}
-
 bool swi_opt_text_begins(const sw_value_graph *g, sw_value v, const char *with)
 {
     const uint8_t *data;
@@ -42,75 +36,18 @@ bool swi_opt_text_begins(const sw_value_graph *g, sw_value v, const char *with)
 
 /* ---- finding them ---------------------------------------------------------------------------- */
 
-/* A container of the state dict that was reached, and how. */
-typedef struct place {
-    sw_value v;
-    size_t parent;
-    const char *part; /* NULL: the root */
-} place;
-
-typedef struct search {
-    const sw_value_graph *g;
-    place *places; /* in the order reached: a queue */
-    size_t count, capacity;
-    swi_value_table seen;
-    swi_arena arena;
-} search;
-
-static sw_status reach(search *s, sw_value v, size_t parent, const char *part, sw_error *err)
-{
-    sw_value dict;
-    if ((!sw_value_as_dict(s->g, v, &dict) && !swi_opt_is_sequence(s->g, v)) ||
-        swi_value_table_find(&s->seen, v) != NULL)
-        return SW_OK;
-    sw_status st = swi_value_table_set(&s->seen, v, 1, err);
-    if (st == SW_OK)
-        st =
-            swi_grow_array((void **)&s->places, &s->capacity, s->count + 1, sizeof *s->places, err);
-    if (st == SW_OK && part != NULL)
-        st = swi_arena_text(&s->arena, part, strlen(part), &part, err);
-    if (st == SW_OK)
-        s->places[s->count++] = (place){v, parent, part};
-    return st;
-}
-
-static sw_status reach_below(search *s, size_t at, sw_error *err)
-{
-    sw_value v = s->places[at].v, dict, key, item;
-    sw_status st = SW_OK;
-    char number[32];
-    int64_t id;
-    for (size_t i = 0; st == SW_OK && sw_value_item(s->g, v, i, &item); i++) {
-        (void)snprintf(number, sizeof number, "#%zu", i);
-        st = reach(s, item, at, number, err);
-    }
-    if (!sw_value_as_dict(s->g, v, &dict))
-        return st;
-    for (size_t i = 0; st == SW_OK && sw_value_pair(s->g, dict, i, &key, &item); i++) {
-        const uint8_t *text = (const uint8_t *)number;
-        size_t size;
-        if (sw_value_int(s->g, key, &id))
-            (void)snprintf(number, sizeof number, "%" PRId64, id);
-        else if (sw_value_get_kind(s->g, key) != SW_VALUE_STR ||
-                 !sw_value_bytes(s->g, key, &text, &size))
-            continue;
-        st = reach(s, item, at, (const char *)text, err);
-    }
-    return st;
-}
-
 /* OPT-1: "param_groups" is a list of dicts that have "params"; "state" is a dict, or absent. */
 static bool is_nested(const sw_value_graph *g, sw_value v)
 {
     sw_value groups, state, group, dict, params;
-    if (!swi_value_get(g, v, "param_groups", &groups) || !swi_opt_is_sequence(g, groups))
+    if (!swi_value_get(g, v, "param_groups", &groups) || !swi_value_is_sequence(g, groups))
         return false;
     bool has_state = swi_value_get(g, v, "state", &state);
     if (has_state && !sw_value_as_dict(g, state, &dict))
         return false;
     for (size_t i = 0; sw_value_item(g, groups, i, &group); i++) {
         if (!sw_value_as_dict(g, group, &dict) || !swi_value_get(g, dict, "params", &params) ||
-            !swi_opt_is_sequence(g, params))
+            !swi_value_is_sequence(g, params))
             return false;
     }
     return has_state || sw_value_size(g, groups) > 0;
@@ -135,23 +72,64 @@ static bool is_flat(const sw_value_graph *g, sw_value v, const char *name)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* OPT-4: names as found, wrappers off. */
-static sw_status clean_names(swi_lifting *l, const char **names, size_t count, sw_error *err)
+/*
+ * Whether the leading "module" of a parameter's name is a module's own: the model has the name so
+ * too, and it is the key that torch gave (which never has DDP's), or not all of the model's tensors
+ * have one.
+ */
+static sw_status model_keeps_module(const swi_lifting *l, const char *name, bool *out,
+                                    sw_error *err)
 {
-    bool drop_module = count > 0;
-    swi_buf clean = {0};
+    const sw_catalog *catalog = sw_checkpoint_catalog(l->checkpoint);
+    const char *here, *inner, *section = NULL;
+    swi_buf want = {0}, clean = {0};
     uint64_t removed = 0;
-    sw_status st = SW_OK;
-    for (size_t i = 0; i < count; i++)
-        drop_module = drop_module && swi_has_module_prefix(names[i]);
-    for (size_t i = 0; st == SW_OK && i < count; i++) {
+    sw_tensor_info info;
+    sw_status st = swi_clean_name(name, false, &want, &removed, err);
+    *out = false;
+    for (size_t i = 0; st == SW_OK && sw_catalog_tensor(catalog, i, &info); i++) {
+        sw_checkpoint_split_name(l->checkpoint, i, &here, &inner);
+        if (info.role != SW_ROLE_PARAMETER)
+            continue;
         clean.size = 0;
-        st = swi_clean_name(names[i], drop_module, &clean, &removed, err);
-        if (st == SW_OK)
-            st = swi_arena_text(&l->o->arena, (const char *)clean.data, clean.size - 1, &names[i],
-                                err);
+        st = swi_clean_name(inner, false, &clean, &removed, err);
+        if (st == SW_OK && strcmp((const char *)clean.data, (const char *)want.data) == 0)
+            section = here;
     }
+    *out = section != NULL && l->o->named_by == SWI_OPT_NAMED;
+    for (size_t i = 0; st == SW_OK && section && sw_catalog_tensor(catalog, i, &info); i++) {
+        sw_checkpoint_split_name(l->checkpoint, i, &here, &inner);
+        if (info.role == SW_ROLE_PARAMETER && strcmp(here, section) == 0 &&
+            !swi_has_module_prefix(inner))
+            *out = true;
+    }
+    swi_buf_free(&want);
     swi_buf_free(&clean);
+    return st;
+}
+
+/* OPT-4: names as found, wrappers off. */
+static sw_status clean_names(swi_lifting *l, sw_error *err)
+{
+    swi_optimizer *o = l->o;
+    bool keeps = false;
+    sw_status st = SW_OK;
+    if (o->parameter_count > 0 && swi_has_module_prefix(o->parameters[0]))
+        st = model_keeps_module(l, o->parameters[0], &keeps, err);
+    if (st == SW_OK)
+        st =
+            swi_clean_names(o->parameters, o->parameter_count, !keeps, &o->arena, &o->cleaned, err);
+    return st;
+}
+
+/* As found; the keys that they are borrowed from go with the lifting. */
+static sw_status keep_names(swi_lifting *l, sw_error *err)
+{
+    swi_optimizer *o = l->o;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < o->parameter_count; i++)
+        st = swi_arena_text(&o->arena, o->parameters[i], strlen(o->parameters[i]),
+                            &o->parameters[i], err);
     return st;
 }
 
@@ -185,20 +163,21 @@ static sw_status name_parameters(swi_lifting *l, sw_error *err)
     else
         for (uint32_t i = 0; i < o->parameter_count; i++)
             o->parameters[i] = swi_names_at(l->keys, i, NULL);
-    if (st == SW_OK && !l->clean)
-        st = clean_names(l, o->parameters, o->parameter_count, err);
+    if (st == SW_OK) /* those of the model's tensors are clean */
+        st = l->naming.keep_prefixes || o->named_by >= SWI_OPT_NAMED_GIVEN ? keep_names(l, err)
+                                                                           : clean_names(l, err);
     return st == SW_OK ? refuse_equal(l, o->parameters, o->parameter_count, err) : st;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------
  */
 
-static sw_status note_path(swi_lifting *l, const search *s, size_t at, sw_error *err)
+static sw_status note_path(swi_lifting *l, const swi_places *s, size_t at, sw_error *err)
 {
     swi_optimizer *o = l->o;
     const char **path = NULL;
     void *room;
-    for (size_t k = at; s->places[k].part != NULL; k = s->places[k].parent)
+    for (size_t k = at; s->items[k].part != NULL; k = s->items[k].parent)
         o->path_parts++;
     sw_status st = swi_arena_alloc(&o->arena, o->path_parts * sizeof *path, &room, err);
     if (st != SW_OK)
@@ -206,8 +185,8 @@ static sw_status note_path(swi_lifting *l, const search *s, size_t at, sw_error 
     path = room;
     o->path = path;
     size_t left = o->path_parts;
-    for (size_t k = at; st == SW_OK && s->places[k].part != NULL; k = s->places[k].parent)
-        st = swi_arena_text(&o->arena, s->places[k].part, strlen(s->places[k].part), &path[--left],
+    for (size_t k = at; st == SW_OK && s->items[k].part != NULL; k = s->items[k].parent)
+        st = swi_arena_text(&o->arena, s->items[k].part, strlen(s->items[k].part), &path[--left],
                             err);
     if (st != SW_OK)
         return st;
@@ -222,11 +201,12 @@ static sw_status note_path(swi_lifting *l, const search *s, size_t at, sw_error 
     return st;
 }
 
-static sw_status lift_at(swi_lifting *l, const search *s, size_t at, bool nested, sw_error *err)
+static sw_status lift_at(swi_lifting *l, const swi_places *s, size_t at, bool nested, sw_error *err)
 {
-    sw_value v = s->places[at].v, dict = v;
+    sw_value v = s->items[at].v, dict = v;
     l->o->from = l->state;
     (void)sw_value_as_dict(l->g, v, &dict);
+    l->o->dict = dict;
     sw_status st = note_path(l, s, at, err);
     if (st == SW_OK)
         st = swi_names_make(&l->keys, err);
@@ -244,11 +224,12 @@ typedef struct found {
     size_t count, capacity;
 } found;
 
-static sw_status look_at(const swi_lifting *base, search *s, size_t at, found *all, sw_error *err)
+static sw_status look_at(const swi_lifting *base, swi_places *s, size_t at, found *all,
+                         sw_error *err)
 {
-    bool nested = is_nested(s->g, s->places[at].v);
-    if (!nested && !is_flat(s->g, s->places[at].v, s->places[at].part))
-        return reach_below(s, at, err);
+    bool nested = is_nested(s->graph, s->items[at].v);
+    if (!nested && !is_flat(s->graph, s->items[at].v, s->items[at].part))
+        return swi_places_below(s, at, err);
     sw_status st = swi_grow_array((void **)&all->items, &all->capacity, all->count + 1,
                                   sizeof *all->items, err);
     if (st != SW_OK)
@@ -259,23 +240,19 @@ static sw_status look_at(const swi_lifting *base, search *s, size_t at, found *a
 }
 
 sw_status swi_optimizers_lift(const sw_checkpoint *checkpoint, const swi_state *state,
-                              const char *const *names, size_t name_count, swi_optimizer **out,
-                              size_t *count, sw_error *err)
+                              const swi_opt_naming *naming, swi_optimizer **out, size_t *count,
+                              sw_error *err)
 {
-    search s = {.g = state->graph};
+    swi_places s = {0};
     const swi_lifting base = {.checkpoint = checkpoint,
                               .state = state,
                               .g = state->graph,
-                              .given = names,
-                              .given_count = names != NULL ? name_count : 0};
+                              .naming = naming != NULL ? *naming : (swi_opt_naming){0}};
     found all = {0};
-    s.seen.graph = state->graph;
-    sw_status st = reach(&s, state->root, 0, NULL, err);
+    sw_status st = swi_places_begin(&s, state->graph, state->root, err);
     for (size_t i = 0; st == SW_OK && i < s.count; i++)
         st = look_at(&base, &s, i, &all, err);
-    free(s.places);
-    swi_value_table_free(&s.seen);
-    swi_arena_free(&s.arena);
+    swi_places_end(&s);
     if (st != SW_OK) {
         swi_optimizers_free(all.items, all.count);
         return st;

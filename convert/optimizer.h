@@ -39,12 +39,23 @@ typedef enum swi_opt_keying {
     SWI_OPT_FLAT          /* "state.NAME.STATE", "param_groups.NAME.SETTING" */
 } swi_opt_keying;
 
+/* Where the names of an optimizer's parameters are from. */
+typedef enum swi_opt_named_by {
+    SWI_OPT_NAMED = 0,     /* it has them itself */
+    SWI_OPT_NAMED_STORED,  /* param_names */
+    SWI_OPT_NAMED_GIVEN,   /* --param-names */
+    SWI_OPT_NAMED_BY_ORDER /* the one assignment to the model's tensors that fits */
+} swi_opt_named_by;
+
 typedef struct swi_optimizer {
     const swi_state *from;   /* whose graph the values are nodes of */
     const char *const *path; /* where in the state dict it lies ("optimizer") */
     size_t path_parts;
-    swi_opt_keying keying;   /* how it was found */
-    bool has_param_names;    /* the groups stored them */
+    sw_value dict;         /* there: the DICT that was taken apart */
+    swi_opt_keying keying; /* how it was found */
+    bool has_param_names;  /* the groups stored them */
+    swi_opt_named_by named_by;
+    uint64_t cleaned;        /* wrapper parts that were taken off names */
     const char **parameters; /* canonical names: as the module calls them, wrappers off */
     size_t parameter_count;
     swi_opt_state *states; /* by parameter, in the order found */
@@ -56,14 +67,23 @@ typedef struct swi_optimizer {
     swi_arena arena;
 } swi_optimizer;
 
+/* How parameters get their names. */
+typedef struct swi_opt_naming {
+    /* For numbers without param_names: the names of all parameters of the model in the order of
+     * registration, each with the tensor of that name in the checkpoint, wrappers off unless they
+     * are kept. NULL: none given. */
+    const char *const *names;
+    size_t name_count;
+    bool keep_prefixes; /* wrapper parts stay */
+} swi_opt_naming;
+
 /*
- * All optimizers of a state dict, wherever they lie in it. `names` (NULL: none given): the names of
- * all parameters of the model in the order of registration, each with the tensor of that name in
- * the checkpoint, wrappers off. `state` must outlive them.
+ * All optimizers of a state dict, wherever they lie in it. `naming` may be NULL. `state` must
+ * outlive them.
  */
 SW_MUST_USE sw_status swi_optimizers_lift(const sw_checkpoint *checkpoint, const swi_state *state,
-                                          const char *const *names, size_t name_count,
-                                          swi_optimizer **out, size_t *count, sw_error *err);
+                                          const swi_opt_naming *naming, swi_optimizer **out,
+                                          size_t *count, sw_error *err);
 void swi_optimizers_free(swi_optimizer *optimizers, size_t count);
 
 /*

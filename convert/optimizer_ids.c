@@ -144,7 +144,9 @@ static sw_status model_names(search *s, const char *section, swi_names *names, s
             if (pass == 0)
                 continue;
             clean.size = 0;
-            st = swi_clean_name(name, drop_module, &clean, &removed, err);
+            st = s->l->naming.keep_prefixes
+                     ? swi_buf_append(&clean, name, strlen(name) + 1, err)
+                     : swi_clean_name(name, drop_module, &clean, &removed, err);
             if (st == SW_OK)
                 st = swi_names_add(names, clean.data, clean.size - 1, &id, NULL, err);
             if (st == SW_OK)
@@ -172,13 +174,13 @@ static sw_status fill_candidates(search *s, const swi_names *names, const size_t
     sw_status st = SW_OK;
     sw_tensor_info info;
     const char *kept;
-    for (size_t i = 0; st == SW_OK && i < s->l->given_count; i++) {
-        const char *name = s->l->given[i];
+    for (size_t i = 0; st == SW_OK && i < s->l->naming.name_count; i++) {
+        const char *name = s->l->naming.names[i];
         int64_t id = swi_names_find(names, name, strlen(name));
         bool known = id >= 0 && sw_catalog_tensor(catalog, tensors[id], &info);
         st = add_candidate(s, name, known ? &info : NULL, err);
     }
-    if (s->l->given_count > 0)
+    if (s->l->naming.name_count > 0)
         return st;
     for (uint32_t id = 0; st == SW_OK && id < swi_names_count(names); id++) {
         size_t size;
@@ -198,7 +200,7 @@ static sw_status find_candidates(search *s, sw_error *err)
     swi_names *names = NULL;
     size_t *tensors = NULL;
     sw_status st = model_section(s, &section, err);
-    if (st != SW_OK && s->l->given_count > 0 && st == SW_ERR_CONFLICT)
+    if (st != SW_OK && s->l->naming.name_count > 0 && st == SW_ERR_CONFLICT)
         section = NULL; /* names without shapes, then */
     else if (st != SW_OK)
         return st;
@@ -564,13 +566,14 @@ static bool take_stored(const swi_lifting *l, const char **names)
 sw_status swi_opt_name_ids(swi_lifting *l, const char **names, sw_error *err)
 {
     search s = {.l = l};
+    l->o->named_by = SWI_OPT_NAMED_STORED;
     if (take_stored(l, names))
         return SW_OK;
-    l->clean = true;
+    l->o->named_by = l->naming.name_count > 0 ? SWI_OPT_NAMED_GIVEN : SWI_OPT_NAMED_BY_ORDER;
     sw_status st = find_candidates(&s, err);
     if (st == SW_OK)
         st = prepare(&s, err);
-    if (st == SW_OK && (l->state->ordered || l->given_count > 0))
+    if (st == SW_OK && (l->state->ordered || l->naming.name_count > 0))
         st = take_ordered(&s, names, err);
     else if (st == SW_OK)
         st = take_unordered(&s, names, err);

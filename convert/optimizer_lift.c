@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "codec/pickle.h"
 #include "optimizer_parts.h"
+#include "places.h"
 
 /* ---- what both forms are made of ------------------------------------------------------------- */
 
@@ -135,7 +136,7 @@ static sw_status lift_stored_names(swi_lifting *l, const swi_opt_group *group, s
                                    sw_error *err)
 {
     sw_value v;
-    if (!swi_opt_is_sequence(l->g, names) || sw_value_size(l->g, names) != group->parameter_count)
+    if (!swi_value_is_sequence(l->g, names) || sw_value_size(l->g, names) != group->parameter_count)
         return swi_opt_fail(l, err, SW_ERR_CONFLICT, "OPT-6",
                             "param_names has %zu names for the %zu parameters of its group",
                             sw_value_size(l->g, names), group->parameter_count);
@@ -395,9 +396,14 @@ static sw_status group_rows(flat *f, size_t first, size_t end, sw_error *err)
     if (st != SW_OK)
         return st;
     group = &f->l->o->groups[id];
-    for (size_t i = first; st == SW_OK && is_new && i < end; i++)
+    for (size_t i = first; st == SW_OK && is_new && i < end; i++) {
+        if (strcmp(f->rows[i].text, "param_names") == 0) {
+            f->l->o->has_param_names = true;
+            continue;
+        }
         st = add_setting(&group->settings, &group->setting_count, &capacity, f->rows[i].key,
                          f->rows[i].value, err);
+    }
     return st == SW_OK ? join_group(group, f->rows[first].parameter, &f->capacities[id], err) : st;
 }
 

@@ -100,7 +100,7 @@ static sw_status add_group(lowering *l, sw_value groups, const swi_opt_group *gr
     sw_status st = swi_graph_dict(l->g, &dict, l->err);
     if (st == SW_OK)
         st = add_settings(l, dict, group->settings, group->setting_count);
-    if (st == SW_OK && ids && (l->o->has_param_names || l->o->keying == SWI_OPT_FLAT)) {
+    if (st == SW_OK && (l->o->has_param_names || (ids && l->o->keying == SWI_OPT_FLAT))) {
         st = member_list(l, group, true, &list);
         if (st == SW_OK)
             st = set_text(l, dict, "param_names", list);
@@ -184,9 +184,15 @@ static sw_status set_joined(lowering *l, sw_value dict, const char *kind, const 
                            "optimizer: flattened, two things get the key \"%s\"",
                            swi_quote(&q, l->text.data, l->text.size));
     }
-    if (st == SW_OK)
-        st = take(l, v, &taken);
-    return st == SW_OK ? set(l, dict, key, taken) : st;
+    return st == SW_OK ? set(l, dict, key, v) : st;
+}
+
+static sw_status take_joined(lowering *l, sw_value dict, const char *kind, const char *parameter,
+                             const char *last, size_t last_size, sw_value v)
+{
+    sw_value taken;
+    sw_status st = take(l, v, &taken);
+    return st == SW_OK ? set_joined(l, dict, kind, parameter, last, last_size, taken) : st;
 }
 
 /* Every setting of the group for each of its parameters; without one there is nothing to say. */
@@ -194,8 +200,14 @@ static sw_status add_flat_group(lowering *l, sw_value root, const swi_opt_group 
 {
     const sw_value_graph *from = l->o->from->graph;
     sw_status st = SW_OK;
-    for (size_t i = 0; i < group->parameter_count; i++) {
+    sw_value names;
+    if (l->o->has_param_names)
+        st = member_list(l, group, true, &names);
+    for (size_t i = 0; st == SW_OK && i < group->parameter_count; i++) {
         const char *name = l->o->parameters[group->parameters[i]];
+        if (l->o->has_param_names)
+            st = set_joined(l, root, "param_groups", name, "param_names", strlen("param_names"),
+                            names);
         for (size_t k = 0; st == SW_OK && k < group->setting_count; k++) {
             const uint8_t *key;
             size_t size;
@@ -207,8 +219,8 @@ static sw_status add_flat_group(lowering *l, sw_value root, const swi_opt_group 
                                    "optimizer: a setting of \"%s\" has a name that cannot be "
                                    "flattened",
                                    swi_quote_str(&q, name));
-            st = set_joined(l, root, "param_groups", name, (const char *)key, size,
-                            group->settings[k].value);
+            st = take_joined(l, root, "param_groups", name, (const char *)key, size,
+                             group->settings[k].value);
         }
     }
     return st;
@@ -220,8 +232,8 @@ static sw_status lower_flat(lowering *l, sw_value *out)
     sw_value root;
     sw_status st = swi_graph_dict(l->g, &root, l->err);
     for (size_t i = 0; st == SW_OK && i < o->state_count; i++)
-        st = set_joined(l, root, "state", o->parameters[o->states[i].parameter], o->states[i].name,
-                        strlen(o->states[i].name), o->states[i].value);
+        st = take_joined(l, root, "state", o->parameters[o->states[i].parameter], o->states[i].name,
+                         strlen(o->states[i].name), o->states[i].value);
     for (size_t i = 0; st == SW_OK && i < o->group_count; i++)
         st = add_flat_group(l, root, &o->groups[i]);
     if (st == SW_OK)

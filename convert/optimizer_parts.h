@@ -13,13 +13,11 @@ typedef struct swi_lifting {
     const sw_checkpoint *checkpoint;
     const swi_state *state;
     const sw_value_graph *g;
-    const char *const *given; /* --param-names */
-    size_t given_count;
+    swi_opt_naming naming;
     swi_optimizer *o;
     swi_names *keys; /* as found: a name, or an id in decimal; ids are parameters' indexes */
     const char **stored_names; /* param_names, by parameter; NULL: none */
     size_t stored_capacity;
-    bool clean; /* the names have no wrappers */
     size_t state_capacity, group_capacity;
     char where[128]; /* for messages: optimizer "optimizer" */
 } swi_lifting;
@@ -28,8 +26,6 @@ typedef struct swi_lifting {
 sw_status swi_opt_fail(const swi_lifting *l, sw_error *err, sw_status status, const char *clause,
                        const char *fmt, ...) SW_PRINTF(5, 6);
 
-/* Elements of a LIST or TUPLE. */
-bool swi_opt_is_sequence(const sw_value_graph *g, sw_value v);
 bool swi_opt_text_begins(const sw_value_graph *g, sw_value v, const char *with);
 
 /* Keys, groups, states and extras of one optimizer; parameters have no names yet. */

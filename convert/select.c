@@ -208,12 +208,12 @@ static sw_status take(selecting *s, size_t i, const sw_tensor_info *info, const 
     return SW_OK;
 }
 
-static sw_status say_cleaned(selecting *s, uint64_t removed, sw_error *err)
+sw_status swi_select_say_cleaned(sw_report *report, uint64_t removed, sw_error *err)
 {
     if (removed == 0)
         return SW_OK;
     swi_finding_in in = {.severity = SW_NOTE, .code = "names-cleaned"};
-    return swi_report_add(s->report, &in, err,
+    return swi_report_add(report, &in, err,
                           "%" PRIu64 " parts that wrappers add to names (module., _orig_mod. and "
                           "their kin) were taken off; --keep-prefix leaves them",
                           removed);
@@ -287,7 +287,7 @@ static sw_status collect(selecting *s, sw_error *err)
                         " of the optimizer, %" PRIu64 " dropped by --only and --drop",
                         sw_catalog_tensor_count(s->catalog), s->out->optimizer, s->out->dropped);
     st = say_uncast(s, uncast, first_uncast, err);
-    return st == SW_OK ? say_cleaned(s, removed, err) : st;
+    return st == SW_OK ? swi_select_say_cleaned(s->report, removed, err) : st;
 }
 
 static int by_name(const void *a, const void *b)

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "framework.h"
-#include "state.h"
+#include "state_form.h"
 
 typedef struct swi_selection {
     swi_chosen *items; /* in natural order of names, distinct */
@@ -29,8 +29,11 @@ typedef struct swi_selection {
  */
 SW_MUST_USE sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *options,
                                  sw_report *report, swi_selection *out, sw_error *err);
-/* The whole state dict. SW_ERR_ARG: options that only make sense for weights. */
-SW_MUST_USE sw_status swi_select_state(const sw_checkpoint *checkpoint,
+/*
+ * The whole state dict in the form that the target wants. SW_ERR_ARG: options that only make sense
+ * for weights.
+ */
+SW_MUST_USE sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form *form,
                                        const sw_convert_options *options, sw_report *report,
                                        swi_selection *out, sw_error *err);
 void swi_selection_free(swi_selection *selection);
@@ -40,6 +43,8 @@ void swi_selection_free(swi_selection *selection);
 SW_MUST_USE sw_status swi_select_check_dtype(sw_dtype dtype, sw_error *err);
 /* What the tensor is to be written as. */
 sw_dtype swi_select_dtype(const sw_convert_options *options, const sw_tensor_info *info);
+/* The note that wrapper parts were taken off names. */
+SW_MUST_USE sw_status swi_select_say_cleaned(sw_report *report, uint64_t removed, sw_error *err);
 bool swi_select_match(const char *const *globs, const char *a, const char *b);
 /* The status of the first chosen tensor's defect, in the words of its finding. */
 SW_MUST_USE sw_status swi_select_check_whole(const sw_checkpoint *checkpoint,

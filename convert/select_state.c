@@ -70,14 +70,38 @@ static sw_status in_optimizer(selecting *s, const swi_state_leaf *leaf, bool *ou
     return st;
 }
 
-static bool is_named(const selecting *s, const swi_state_leaf *leaf)
+/* Names of the source are met by --only and --drop, and those in the target. */
+static bool matches(const selecting *s, const char *const *globs, const char *name,
+                    const swi_state_leaf *leaf)
+{
+    const char *inner, *section;
+    sw_tensor_info info;
+    if (!leaf->is_tensor)
+        return swi_select_match(globs, name, name);
+    sw_catalog_tensor(s->catalog, leaf->tensor, &info);
+    sw_checkpoint_split_name(s->checkpoint, leaf->tensor, &section, &inner);
+    return swi_select_match(globs, inner, info.name) || swi_select_match(globs, name, name);
+}
+
+static bool is_named(const selecting *s, const char *name, const swi_state_leaf *leaf)
 {
     const sw_convert_options *o = s->options;
-    const char *name = (const char *)s->name.data, *inner = name, *section;
-    if (leaf->is_tensor)
-        sw_checkpoint_split_name(s->checkpoint, leaf->tensor, &section, &inner);
-    return (o->only == NULL || swi_select_match(o->only, inner, name)) &&
-           !swi_select_match(o->drop, inner, name);
+    return (o->only == NULL || matches(s, o->only, name, leaf)) && !matches(s, o->drop, name, leaf);
+}
+
+/* Whether any of the optimizers' tensors is to be written; without filters there need be none. */
+static bool has_optimizer(const selecting *s)
+{
+    const sw_convert_options *o = s->options;
+    sw_tensor_info info;
+    if (o->drop_optimizer || (o->only == NULL && o->drop == NULL))
+        return !o->drop_optimizer;
+    for (uint32_t i = 0; sw_catalog_tensor(s->catalog, i, &info); i++) {
+        const swi_state_leaf leaf = {.is_tensor = true, .tensor = i};
+        if (info.role == SW_ROLE_OPTIMIZER && is_named(s, info.name, &leaf))
+            return true;
+    }
+    return false;
 }
 
 static sw_status keep_path(selecting *s, const swi_state_leaf *leaf, swi_state_part *out,
@@ -141,7 +165,7 @@ static sw_status take_leaf(void *ctx, const swi_state_leaf *leaf, sw_error *err)
         st = in_optimizer(s, leaf, &dropped, err);
     if (st != SW_OK)
         return st;
-    if (dropped || !is_named(s, leaf)) {
+    if (dropped || !is_named(s, (const char *)s->name.data, leaf)) {
         s->out->dropped += leaf->is_tensor;
         return SW_OK;
     }
@@ -211,8 +235,20 @@ static sw_status say_scoped(selecting *s, sw_report *report, sw_error *err)
                           state->scoped_count);
 }
 
-sw_status swi_select_state(const sw_checkpoint *checkpoint, const sw_convert_options *options,
-                           sw_report *report, swi_selection *out, sw_error *err)
+/* The state dict as the target wants it. */
+static sw_status read_state(const selecting *s, const swi_state_form *form, sw_report *report,
+                            sw_error *err)
+{
+    swi_state_form here = *form;
+    here.without_optimizers = !has_optimizer(s);
+    here.naming.keep_prefixes = s->options->keep_prefixes;
+    sw_status st = swi_checkpoint_state(s->checkpoint, &s->out->state, err);
+    return st == SW_OK ? swi_state_reform(s->checkpoint, &here, &s->out->state, report, err) : st;
+}
+
+sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form *form,
+                           const sw_convert_options *options, sw_report *report, swi_selection *out,
+                           sw_error *err)
 {
     swi_selection made = {.section = ""};
     selecting s = {.checkpoint = checkpoint,
@@ -221,7 +257,7 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const sw_convert_opt
                    .out = &made};
     sw_status st = check_options(options, err);
     if (st == SW_OK)
-        st = swi_checkpoint_state(checkpoint, &made.state, err);
+        st = read_state(&s, form, report, err);
     if (st == SW_OK)
         st = swi_state_walk(&made.state, take_leaf, &s, err);
     if (st == SW_OK && made.count == 0)

@@ -204,7 +204,7 @@ SW_API SW_MUST_USE sw_status sw_diff(const char *a, const char *b, const sw_diff
 /* ---- converting --------------------------------------------------------------------------- */
 
 typedef struct sw_convert_options {
-    const char *to;           /* target: "hf", "hf:shard=5GB" */
+    const char *to;           /* target: "hf:shard=5GB", "dcp:ranks=4,optimizer=flat" */
     const char *const *only;  /* globs of tensor names, NULL-terminated; NULL: all */
     const char *const *drop;  /* globs, NULL-terminated; NULL: none */
     bool drop_optimizer;      /* leaving the optimizer out is wanted: its damage does not count */
@@ -213,6 +213,8 @@ typedef struct sw_convert_options {
     const char *add_prefix;   /* put before every name; NULL: none */
     bool keep_prefixes;       /* leave wrapper parts (module., _orig_mod. ...) in names */
     bool untie;               /* write both of a tied pair, and say so in config.json */
+    const char *param_names;  /* file with the names of the model's parameters in the order of
+                                 registration, one a line, for optimizers that number them; NULL */
     const char *assets;       /* folder with config.json, tokenizer ...; NULL: none */
     sw_dtype dtype;           /* floating-point tensors are cast to it; SW_DTYPE_NONE: kept */
     bool drop_unsafe;         /* convert although unsafe content was found beside the tensors */

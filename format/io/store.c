@@ -382,3 +382,16 @@ done:
     swi_file_close(file);
     return status;
 }
+
+sw_status swi_read_file(const char *path, uint64_t max_bytes, uint8_t **data, size_t *size,
+                        sw_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    swi_store *store = NULL;
+    sw_status status = swi_store_open_posix(path, &store, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_store_read_all(store, slash ? slash + 1 : path, max_bytes, data, size, err);
+    swi_store_close(store);
+    return status;
+}

@@ -95,6 +95,10 @@ SW_MUST_USE sw_status swi_store_read_all(const swi_store *store, const char *pat
                                          uint64_t max_bytes, uint8_t **data, size_t *size,
                                          sw_error *err);
 
+/* The same for a file that a user names by its path. */
+SW_MUST_USE sw_status swi_read_file(const char *path, uint64_t max_bytes, uint8_t **data,
+                                    size_t *size, sw_error *err);
+
 /* The first bytes of a file, at most `room`; how many in *size. */
 SW_MUST_USE sw_status swi_store_head(const swi_store *store, const char *path, uint8_t *data,
                                      size_t room, size_t *size, sw_error *err);

@@ -39,6 +39,8 @@ SW_MUST_USE sw_status swi_graph_dict(sw_value_graph *g, sw_value *out, sw_error 
 /* pairs: key, value, key, value ... A key that is there already gets the new value. */
 SW_MUST_USE sw_status swi_graph_set_items(sw_value_graph *g, sw_value dict, const sw_value *pairs,
                                           size_t pair_count, sw_error *err);
+/* Two DICTs exchange their pairs; each stays where it was referred to. */
+void swi_graph_dict_swap(sw_value_graph *g, sw_value a, sw_value b);
 /* BYTES that were a bytearray. */
 SW_MUST_USE sw_status swi_graph_bytearray(sw_value_graph *g, const void *data, size_t size,
                                           sw_value *out, sw_error *err);

@@ -378,6 +378,21 @@ sw_status swi_graph_set_items(sw_value_graph *g, sw_value dict, const sw_value *
     return SW_OK;
 }
 
+void swi_graph_dict_swap(sw_value_graph *g, sw_value a, sw_value b)
+{
+    if (swi_value_tag(a) != SWI_TAG_DICT || swi_value_tag(b) != SWI_TAG_DICT)
+        return;
+    uint64_t *p = swi_node(g, a), *q = swi_node(g, b);
+    uint64_t counts = (p[0] ^ q[0]) & SWI_COUNT_MASK; /* the links are the nodes' own */
+    p[0] ^= counts;
+    q[0] ^= counts;
+    for (size_t i = 1; i < 4; i++) {
+        uint64_t word = p[i];
+        p[i] = q[i];
+        q[i] = word;
+    }
+}
+
 bool swi_dict_find(const sw_value_graph *g, sw_value dict, sw_value key, sw_value *out)
 {
     if (swi_value_tag(dict) != SWI_TAG_DICT)

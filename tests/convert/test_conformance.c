@@ -256,7 +256,7 @@ static void test_state_has_every_tensor(void **state)
         assert_ok(swi_state_walk(&s, count_leaf, seen, &err), &err);
         for (size_t i = 0; i < tensors; i++)
             assert_int_equal(seen[i], 1);
-        assert_ok(swi_optimizers_lift(c, &s, NULL, 0, &optimizers, &count, &err), &err);
+        assert_ok(swi_optimizers_lift(c, &s, NULL, &optimizers, &count, &err), &err);
         swi_optimizers_free(optimizers, count);
         swi_state_free(&s);
         free(seen);

@@ -117,7 +117,8 @@ static void run_lift(lifted *l, const sw_checkpoint *c, const char *pickle, bool
     *l = (lifted){.state = state_of_text(pickle, 0)};
     l->state.ordered = ordered;
     l->count = 77;
-    l->status = swi_optimizers_lift(c, &l->state, names, name_count, &l->items, &l->count, &l->err);
+    const swi_opt_naming naming = {.names = names, .name_count = name_count};
+    l->status = swi_optimizers_lift(c, &l->state, &naming, &l->items, &l->count, &l->err);
     if (l->status != SW_OK)
         assert_int_equal(l->count, 77);
 }
@@ -667,7 +668,7 @@ static void test_there_and_back(void **state)
         size_t count;
         must(swi_graph_make(NULL, &s.graph, &err));
         s.root = random_optimizer(&prng, s.graph, round % 2 == 1);
-        must(swi_optimizers_lift(c, &s, NULL, 0, &first, &count, &err));
+        must(swi_optimizers_lift(c, &s, NULL, &first, &count, &err));
         assert_int_equal(count, 1);
         /* what is frozen is not known by its shape */
         first->has_param_names = round % 2 == 1;
@@ -675,7 +676,7 @@ static void test_there_and_back(void **state)
             swi_state t = {.ordered = true};
             must(swi_graph_make(NULL, &t.graph, &err));
             must(swi_optimizer_lower(first, (swi_opt_keying)keying, t.graph, &t.root, &err));
-            must(swi_optimizers_lift(c, &t, NULL, 0, &second, &count, &err));
+            must(swi_optimizers_lift(c, &t, NULL, &second, &count, &err));
             assert_int_equal(count, 1);
             assert_int_equal(second->keying, keying);
             /* flattened, what has no states stands last */

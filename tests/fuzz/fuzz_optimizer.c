@@ -72,7 +72,7 @@ static void check_lowered(const swi_optimizer *o, swi_opt_keying keying, bool or
     if (swi_graph_make(NULL, &t.graph, &err) != SW_OK)
         return;
     if (swi_optimizer_lower(o, keying, t.graph, &t.root, &err) == SW_OK &&
-        swi_optimizers_lift(sample, &t, NULL, 0, &again, &count, &err) == SW_OK &&
+        swi_optimizers_lift(sample, &t, NULL, &again, &count, &err) == SW_OK &&
         keying == SWI_OPT_NESTED_NAMES && count > 0 && o->keying == SWI_OPT_NESTED_NAMES &&
         again[0].state_count != o->state_count)
         __builtin_trap();
@@ -96,7 +96,7 @@ static void run(const uint8_t *data, size_t size, bool ordered)
         if (swi_state_walk(&s, see_leaf, &bytes, &err) != err.status)
             __builtin_trap();
         err = (sw_error){0};
-        if (swi_optimizers_lift(sample, &s, NULL, 0, &items, &count, &err) != err.status)
+        if (swi_optimizers_lift(sample, &s, NULL, &items, &count, &err) != err.status)
             __builtin_trap();
     }
     for (size_t i = 0; i < count && i < 4; i++)
