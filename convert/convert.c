@@ -356,6 +356,7 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
         swi_publish_in in = {.source = j.source,
                              .layout = j.layout,
                              .dest = dest,
+                             .one_file = j.target.framework->one_file,
                              .id = j.id,
                              .options = options,
                              .report = report};

@@ -40,11 +40,21 @@ static bool lies_in(const char *path, const char *folder)
            (path[n] == '/' || path[n] == '\0' || (n > 0 && folder[n - 1] == '/'));
 }
 
+/* The file that is all of the source, in its real folder. */
+static bool is_source_file(const sw_checkpoint *source, const char *folder, const char *path)
+{
+    size_t n = strlen(folder);
+    const swi_listing_entry *e = swi_listing_at(swi_checkpoint_listing(source), 0);
+    return e != NULL && strncmp(path, folder, n) == 0 &&
+           strcmp(path + n + strspn(path + n, "/"), e->name) == 0;
+}
+
 /* Neither may hold the other: replacing the destination would remove the source in it. */
-static sw_status keep_apart(const char *root, bool alone, const char *path, sw_error *err)
+static sw_status keep_apart(const sw_checkpoint *from, const char *path, sw_error *err)
 {
     sw_status st = SW_OK;
-    char *source = realpath(root, NULL);
+    bool alone = swi_checkpoint_alone(from);
+    char *source = realpath(sw_checkpoint_root(from), NULL);
     char *near = real_ancestor(path);
     char *dest = realpath(path, NULL);
     swi_quoted q;
@@ -58,6 +68,10 @@ static sw_status keep_apart(const char *root, bool alone, const char *path, sw_e
         st = swi_fail(err, SW_ERR_ARG,
                       "the source lies in the destination %s, which would be replaced with all in "
                       "it; choose another destination",
+                      swi_quote_str(&q, path));
+    else if (dest != NULL && alone && is_source_file(from, source, dest))
+        st = swi_fail(err, SW_ERR_ARG,
+                      "the destination %s is the source, which is never written; choose another",
                       swi_quote_str(&q, path));
     free(source);
     free(near);
@@ -118,9 +132,61 @@ static sw_status keep_foreign(const char *path, sw_error *err)
     return st;
 }
 
-sw_status swi_destination_check(const sw_checkpoint *source, const char *path, bool overwrite,
-                                sw_error *err)
+/* The same for a file. */
+static sw_status keep_foreign_file(const char *path, sw_error *err)
 {
-    sw_status st = keep_apart(sw_checkpoint_root(source), swi_checkpoint_alone(source), path, err);
-    return st == SW_OK && overwrite ? keep_foreign(path, err) : st;
+    swi_store *store = NULL;
+    swi_listing *listing = NULL;
+    swi_quoted q;
+    struct stat found;
+    bool known = false;
+    char *real = stat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0
+                     ? realpath(path, NULL)
+                     : NULL;
+    char *slash = real != NULL ? strrchr(real, '/') : NULL;
+    if (slash == NULL || slash == real) {
+        free(real);
+        return SW_OK;
+    }
+    *slash = '\0';
+    sw_limits limits = sw_limits_resolve(NULL);
+    sw_status st = swi_store_open_posix(real, &store, err);
+    if (st == SW_OK)
+        st = swi_listing_make(store, slash + 1, &limits, &listing, err);
+    if (st == SW_OK)
+        st = is_checkpoint(store, listing, &known, err);
+    if (st == SW_OK && !known)
+        st = swi_fail(err, SW_ERR_EXISTS,
+                      "%s: is no checkpoint, so it is no earlier output, and is not replaced; "
+                      "remove it yourself, or choose another destination",
+                      swi_quote_str(&q, path));
+    swi_listing_free(listing);
+    swi_store_close(store);
+    free(real);
+    return st;
+}
+
+/* A path that names a folder cannot be a file's. */
+static sw_status keep_folder(const char *path, sw_error *err)
+{
+    struct stat found;
+    size_t n = strlen(path);
+    swi_quoted q;
+    bool folder = n > 0 && path[n - 1] == '/';
+    if (!folder && (stat(path, &found) != 0 || !S_ISDIR(found.st_mode)))
+        return SW_OK;
+    return swi_fail(err, SW_ERR_ARG,
+                    "%s: is a folder, and this target is one file; name a file in it",
+                    swi_quote_str(&q, path));
+}
+
+sw_status swi_destination_check(const sw_checkpoint *source, const char *path, bool one_file,
+                                bool overwrite, sw_error *err)
+{
+    sw_status st = keep_apart(source, path, err);
+    if (st == SW_OK && one_file)
+        st = keep_folder(path, err);
+    if (st != SW_OK || !overwrite)
+        return st;
+    return one_file ? keep_foreign_file(path, err) : keep_foreign(path, err);
 }

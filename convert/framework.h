@@ -146,6 +146,7 @@ typedef struct swi_framework {
     /* NULL: not a target. Whether it holds optimizer state, and values. */
     sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);
     bool holds_optimizer, holds_values;
+    bool one_file; /* what it lays out is published as one file, not as a folder */
 } swi_framework;
 
 size_t swi_framework_count(void);

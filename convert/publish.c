@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "compare.h"
@@ -116,13 +117,29 @@ static sw_status compare_all(const publishing *p, const sw_checkpoint *result, u
     return SW_OK;
 }
 
+/* What was written, in the partial folder. */
+static sw_status open_result(const publishing *p, sw_checkpoint **out, sw_error *err)
+{
+    const char *folder = swi_txn_partial(p->txn);
+    swi_buf path = {0};
+    if (!p->in->one_file)
+        return sw_checkpoint_open(folder, NULL, NULL, out, err);
+    sw_status st = swi_buf_printf(&path, err, "%s/%s", folder, swi_catalog_path(p->catalog, 0));
+    if (st == SW_OK)
+        st = swi_buf_u8(&path, 0, err);
+    if (st == SW_OK)
+        st = sw_checkpoint_open((const char *)path.data, NULL, NULL, out, err);
+    swi_buf_free(&path);
+    return st;
+}
+
 static sw_status read_back(const publishing *p, uint64_t *verified, sw_error *err)
 {
     sw_checkpoint *result = NULL;
     void *buffer = NULL;
     sw_status st = swi_alloc_array(COMPARE_BYTES, 1, &buffer, err);
     if (st == SW_OK)
-        st = sw_checkpoint_open(swi_txn_partial(p->txn), NULL, NULL, &result, err);
+        st = open_result(p, &result, err);
     if (st == SW_OK)
         st = compare_all(p, result, buffer, verified, err);
     sw_checkpoint_close(result);
@@ -161,8 +178,10 @@ static bool worth_keeping(sw_status st)
 sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_error *err)
 {
     publishing p = {.in = in, .catalog = swi_layout_catalog(in->layout)};
-    swi_txn_options options = {.id = in->id, .overwrite = in->options->overwrite};
-    sw_status st = swi_destination_check(in->source, in->dest, in->options->overwrite, err);
+    swi_txn_options options = {
+        .id = in->id, .overwrite = in->options->overwrite, .single_file = in->one_file};
+    sw_status st =
+        swi_destination_check(in->source, in->dest, in->one_file, in->options->overwrite, err);
     if (st == SW_OK)
         st = swi_txn_begin(in->dest, &options, &p.txn, err);
     if (st != SW_OK)

@@ -8,6 +8,7 @@ typedef struct swi_publish_in {
     const sw_checkpoint *source;
     const swi_layout *layout;
     const char *dest;
+    bool one_file;  /* the layout's only file is to be called `dest` */
     const char *id; /* of the partial folder */
     const sw_convert_options *options;
     sw_report *report;

@@ -54,6 +54,7 @@ bool sw_framework_at(size_t i, sw_framework_info *out)
         .title = f->title,
         .reads = f->open != NULL,
         .writes = f->layout != NULL,
+        .one_file = f->one_file,
     };
     return true;
 }

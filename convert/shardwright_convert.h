@@ -20,6 +20,7 @@ typedef struct sw_framework_info {
     const char *name;  /* "dcp", "hf": what --from and --to take */
     const char *title; /* for people */
     bool reads, writes;
+    bool one_file; /* as a target it is a file, not a folder */
 } sw_framework_info;
 
 SW_API size_t sw_framework_count(void);

@@ -79,6 +79,7 @@ bool swi_state_find(const swi_state *state, const char *const *path, size_t part
 typedef struct level {
     sw_value node, items; /* items: the LIST, or the DICT of a mapping */
     size_t next;
+    sw_value key;  /* of the element that is visited, in a dict */
     char *text;    /* of the key, when the graph has no such text; owned */
     char room[24]; /* the same, for numbers */
     bool in_room;
@@ -90,8 +91,7 @@ enum { LIST_OPEN = 1, LIST_TERMINAL, LIST_DESCENDED };
 typedef struct walk {
     const swi_state *state;
     const sw_value_graph *g;
-    swi_state_leaf_fn fn;
-    void *ctx;
+    const swi_state_visitor *visitor;
     level *levels;
     size_t depth, capacity;
     const char **path;
@@ -192,13 +192,26 @@ static void point_at_rooms(walk *w)
     }
 }
 
+static sw_status say(walk *w, swi_state_leaf_fn fn, sw_value v)
+{
+    if (fn == NULL)
+        return SW_OK;
+    swi_state_leaf leaf = {.path = w->path, .is_index = w->is_index, .parts = w->depth, .value = v};
+    if (w->depth > 0)
+        leaf.key = w->levels[w->depth - 1].key;
+    leaf.is_tensor = sw_value_tensor(w->g, v, &leaf.tensor);
+    return fn(w->visitor->ctx, &leaf, w->err);
+}
+
 static sw_status enter(walk *w, sw_value v, sw_value items)
 {
     size_t capacity = w->capacity;
     uint64_t *open = swi_value_table_find(&w->open, v);
     if (open != NULL && *open != 0)
         return swi_fail(w->err, SW_ERR_UNSUPPORTED, "state dict: a container holds itself");
-    sw_status st = swi_value_table_set(&w->open, v, 1, w->err);
+    sw_status st = say(w, w->visitor->enter, v);
+    if (st == SW_OK)
+        st = swi_value_table_set(&w->open, v, 1, w->err);
     if (st == SW_OK)
         st = swi_grow_array((void **)&w->levels, &w->capacity, w->depth + 1, sizeof *w->levels,
                             w->err);
@@ -219,7 +232,8 @@ static sw_status leave(walk *w)
 {
     level *l = &w->levels[--w->depth];
     free(l->text);
-    return swi_value_table_set(&w->open, l->node, 0, w->err);
+    sw_status st = swi_value_table_set(&w->open, l->node, 0, w->err);
+    return st == SW_OK ? say(w, w->visitor->leave, l->node) : st;
 }
 
 /* The key as str() of Python gives it. */
@@ -260,7 +274,6 @@ static sw_status key_text(walk *w, level *l, sw_value key, const char **out)
 static sw_status next_element(walk *w, sw_value *v, bool *done)
 {
     level *l = &w->levels[w->depth - 1];
-    sw_value key;
     bool list = sw_value_get_kind(w->g, l->items) == SW_VALUE_LIST;
     size_t i = l->next++;
     w->is_index[w->depth - 1] = list;
@@ -271,15 +284,8 @@ static sw_status next_element(walk *w, sw_value *v, bool *done)
         l->in_room = true;
         return SW_OK;
     }
-    *done = !sw_value_pair(w->g, l->items, i, &key, v);
-    return *done ? SW_OK : key_text(w, l, key, &w->path[w->depth - 1]);
-}
-
-static sw_status say_leaf(walk *w, sw_value v)
-{
-    swi_state_leaf leaf = {.path = w->path, .is_index = w->is_index, .parts = w->depth, .value = v};
-    leaf.is_tensor = sw_value_tensor(w->g, v, &leaf.tensor);
-    return w->fn(w->ctx, &leaf, w->err);
+    *done = !sw_value_pair(w->g, l->items, i, &l->key, v);
+    return *done ? SW_OK : key_text(w, l, l->key, &w->path[w->depth - 1]);
 }
 
 static sw_status step(walk *w)
@@ -294,20 +300,20 @@ static sw_status step(walk *w)
     if (st == SW_OK)
         st = is_leaf(w, v, &items, &leaf);
     if (st != SW_OK || leaf)
-        return st == SW_OK ? say_leaf(w, v) : st;
+        return st == SW_OK ? say(w, w->visitor->leaf, v) : st;
     return enter(w, v, items);
 }
 
-sw_status swi_state_walk(const swi_state *state, swi_state_leaf_fn fn, void *ctx, sw_error *err)
+sw_status swi_state_visit(const swi_state *state, const swi_state_visitor *visitor, sw_error *err)
 {
-    walk w = {.state = state, .g = state->graph, .fn = fn, .ctx = ctx, .err = err};
+    walk w = {.state = state, .g = state->graph, .visitor = visitor, .err = err};
     w.open.graph = w.lists.graph = state->graph;
     w.limit = swi_graph_node_limit(state->graph);
     sw_value items;
     bool leaf;
     sw_status st = is_leaf(&w, state->root, &items, &leaf);
     if (st == SW_OK)
-        st = leaf ? say_leaf(&w, state->root) : enter(&w, state->root, items);
+        st = leaf ? say(&w, visitor->leaf, state->root) : enter(&w, state->root, items);
     while (st == SW_OK && w.depth > 0)
         st = step(&w);
     for (size_t i = 0; i < w.depth; i++)
@@ -319,4 +325,10 @@ sw_status swi_state_walk(const swi_state *state, swi_state_leaf_fn fn, void *ctx
     swi_value_table_free(&w.open);
     swi_value_table_free(&w.lists);
     return st;
+}
+
+sw_status swi_state_walk(const swi_state *state, swi_state_leaf_fn fn, void *ctx, sw_error *err)
+{
+    const swi_state_visitor visitor = {.leaf = fn, .ctx = ctx};
+    return swi_state_visit(state, &visitor, err);
 }

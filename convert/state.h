@@ -52,6 +52,7 @@ typedef struct swi_state_leaf {
     const char *const *path;
     const bool *is_index;
     size_t parts;
+    sw_value key; /* that it has in its DICT; of elements of lists none */
     sw_value value;
     bool is_tensor;
     uint32_t tensor;
@@ -63,5 +64,21 @@ typedef sw_status (*swi_state_leaf_fn)(void *ctx, const swi_state_leaf *leaf, sw
  */
 SW_MUST_USE sw_status swi_state_walk(const swi_state *state, swi_state_leaf_fn fn, void *ctx,
                                      sw_error *err);
+/* The same, told of the containers on the way too: with their own paths, before and after what they
+ * hold. */
+typedef struct swi_state_visitor {
+    swi_state_leaf_fn leaf, enter, leave;
+    void *ctx;
+} swi_state_visitor;
+SW_MUST_USE sw_status swi_state_visit(const swi_state *state, const swi_state_visitor *visitor,
+                                      sw_error *err);
+
+/*
+ * The state dict with these leaves alone (a part of its own, in order), as nodes of its graph:
+ * containers of which nothing is left go too, those that lose nothing are the same nodes.
+ * SW_ERR_ARG: a list would lose an element, and those behind it their places.
+ */
+SW_MUST_USE sw_status swi_state_keep(const swi_state *state, const swi_state_part *kept,
+                                     size_t count, sw_value *root, sw_error *err);
 
 #endif

@@ -410,8 +410,15 @@ static sw_status open_torch(swi_opening *o, sw_error *err)
 const swi_framework swi_framework_torch = {
     .name = "torch",
     .title = "PyTorch file (torch.save)",
+    .alias = "ddp",
+    .target = "torch[:form=zip|legacy]",
+    .takes = SWI_TAKES_STATE,
+    .one_file = true,
     .claim = claim,
     .open = open_torch,
     .state = swi_torch_state,
     .value = swi_torch_value,
+    .layout = swi_torch_layout,
+    .holds_optimizer = true,
+    .holds_values = true,
 };

@@ -99,6 +99,9 @@ SW_MUST_USE sw_status swi_torch_state(const sw_checkpoint *checkpoint, swi_state
 SW_MUST_USE sw_status swi_torch_value(const sw_checkpoint *checkpoint, size_t i,
                                       sw_value_graph **graph, sw_value *root, sw_error *err);
 
+/* A file as a target. */
+SW_MUST_USE sw_status swi_torch_layout(const swi_target_in *in, swi_layout *layout, sw_error *err);
+
 SW_MUST_USE sw_status swi_torch_filling_begin(swi_opening *o, swi_torch_filling *f, sw_error *err);
 /* Puts a file into the catalog; takes the object over (into kept->objects). */
 SW_MUST_USE sw_status swi_torch_fill(swi_torch_filling *f, const swi_torch_file *tf,

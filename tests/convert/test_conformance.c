@@ -6,9 +6,10 @@
 #include "convert/fixture.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "convert/torch_fixture.h"
+#include "format/recipe.h"
 #include "optimizer.h"
 #include "state.h"
 
@@ -28,6 +29,18 @@ static struct {
     size_t count;
 } all;
 
+/* The destination to be given so that all of it lies in the folder. */
+static char *dest_in(char *folder, const char *target)
+{
+    sw_framework_info f;
+    for (size_t i = 0; sw_framework_at(i, &f); i++)
+        if (f.one_file && strncmp(target, f.name, strlen(f.name)) == 0) {
+            assert_int_equal(mkdir(folder, 0777), 0);
+            return harness_path(folder, "checkpoint.pt");
+        }
+    return folder;
+}
+
 static void add_fixture(const char *framework, const char *target)
 {
     assert_true(all.count < FIXTURES_MAX);
@@ -43,50 +56,10 @@ static void add_fixture(const char *framework, const char *target)
     }
     outcome o;
     f->written = true;
-    run_convert(all.fixtures[0].dir, f->dir, &(sw_convert_options){.to = target}, &o);
+    run_convert(all.fixtures[0].dir, dest_in(f->dir, target), &(sw_convert_options){.to = target},
+                &o);
     assert_fine(&o);
     outcome_free(&o);
-}
-
-/* The sample as a training script saves it, where nothing writes it yet. */
-static void add_torch(bool legacy)
-{
-    assert_true(all.count < FIXTURES_MAX);
-    fixture *f = &all.fixtures[all.count];
-    snprintf(f->framework, sizeof f->framework, "torch");
-    snprintf(f->name, sizeof f->name, "torch%s", legacy ? " before 1.6" : "");
-    f->dir = harness_path(all.home, "fixture-%zu/checkpoint", all.count);
-    harness_write_text(harness_path(all.home, "fixture-%zu/note", all.count), "beside it\n");
-    all.count++;
-    torch_world *w = torch_begin(legacy);
-    sw_checkpoint *demo = open_good(all.fixtures[0].dir);
-    const sw_catalog *catalog = sw_checkpoint_catalog(demo);
-    const char *sections[] = {"model", "optimizer"};
-    torch_say(w, "} (");
-    for (size_t s = 0; s < 2; s++) {
-        torch_key(w, sections[s]);
-        torch_say(w, "} (");
-        for (size_t i = 0; i < sw_catalog_tensor_count(catalog); i++) {
-            sw_tensor_info info;
-            const char *section, *name;
-            sw_checkpoint_split_name(demo, i, &section, &name);
-            if (strcmp(section, sections[s]) != 0)
-                continue;
-            sw_catalog_tensor(catalog, i, &info);
-            float *data = read_floats(demo, info.name, &info);
-            torch_floats(w, name, info.axes, info.shape, data);
-            free(data);
-        }
-        torch_say(w, "u");
-    }
-    torch_say(w, "'step' 100 u");
-    char *path = harness_path(f->dir, "checkpoint.pt");
-    if (legacy)
-        torch_write_legacy(w, path);
-    else
-        torch_write_zip(w, path, NULL);
-    torch_free(w);
-    sw_checkpoint_close(demo);
 }
 
 static int make_fixtures(void **state)
@@ -100,8 +73,7 @@ static int make_fixtures(void **state)
         if (f.writes)
             add_fixture(f.name, f.name);
     add_fixture("hf", "hf:shard=50KB");
-    add_torch(false);
-    add_torch(true);
+    add_fixture("torch", "torch:form=legacy");
     return 0;
 }
 
@@ -487,7 +459,7 @@ static void convert_as(const fixture *f, const char *target, uint32_t threads, u
     sw_convert_options options = {.to = target,
                                   .work = {.threads = threads, .memory_bytes = memory}};
     outcome o;
-    run_convert(f->dir, dest, &options, &o);
+    run_convert(f->dir, dest_in(dest, target), &options, &o);
     assert_fine(&o);
     outcome_free(&o);
     assert_same_folder(dest, want);
@@ -506,7 +478,8 @@ static void test_same_bytes_for_any_threads_and_memory(void **state)
                 continue;
             char *want = harness_path(all.home, "want");
             outcome o;
-            run_convert(all.fixtures[k].dir, want, &(sw_convert_options){.to = target}, &o);
+            run_convert(all.fixtures[k].dir, dest_in(want, target),
+                        &(sw_convert_options){.to = target}, &o);
             assert_fine(&o);
             outcome_free(&o);
             if (k == 0)
