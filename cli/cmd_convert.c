@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -8,9 +9,10 @@ static const char convert_help[] =
     "examples:\n"
     "  shardwright convert run/step-1000 weights --to hf --assets base-model\n"
     "  shardwright convert run/step-1000 weights --to hf:shard=2GB --dtype bf16 --verify\n"
-    "  shardwright convert run/step-1000 --to hf --dry-run\n"
+    "  shardwright plan run/step-1000 weights --to hf\n"
     "\n"
     "usage: shardwright convert SOURCE DEST --to TARGET [options]\n"
+    "       shardwright plan SOURCE [DEST] --to TARGET [options]\n"
     "  --to hf[:shard=SIZE]   Hugging Face safetensors (shards of 5GB by default)\n"
     "  --assets DIR           config.json, tokenizer and the like, copied beside the weights\n"
     "  --dtype NAME           cast floating-point tensors: bf16, f16, f32, f64\n"
@@ -20,7 +22,7 @@ static const char convert_help[] =
     "  --keep-prefix          leave module., _orig_mod. and their kin in names\n"
     "  --untie                write both of a tied pair, and say so in config.json\n"
     "  --verify               read the result back and compare it before it is published\n"
-    "  --dry-run              plan and prove, move nothing (the same as: shardwright plan)\n"
+    "  --dry-run              plan, prove, and look at DEST; move nothing (the same as plan)\n"
     "  --overwrite            replace DEST\n"
     "  --drop-unsafe          convert although a value beside the tensors is unsafe\n"
     "  --drop-role optimizer  leave the optimizer out, and do not mind its damage\n"
@@ -234,8 +236,10 @@ static int finish(run *r)
     if (r->status != SW_OK && !r->c.json) {
         show_findings(&r->c, r->report, stderr);
         show_error(r->verb, &r->err);
-        if (r->status == SW_ERR_EXISTS)
+        if (r->status == SW_ERR_EXISTS && !r->options.overwrite &&
+            access(r->c.positional[1], F_OK) == 0)
             fputs("--overwrite replaces it in one step\n", stderr);
+        show_advice(&r->c, r->report, stderr);
     } else if (!r->c.json) {
         show_text(r);
     }
@@ -258,8 +262,8 @@ static int work(run *r)
     }
     bool list = r->c.json || r->listing;
     r->options.work = work_begin(&r->c, &p);
-    r->status = sw_convert(r->c.positional[0], r->options.dry_run ? NULL : r->c.positional[1],
-                           &r->options, list ? on_plan : NULL, r, r->report, &r->sum, &r->err);
+    r->status = sw_convert(r->c.positional[0], r->c.positional[1], &r->options,
+                           list ? on_plan : NULL, r, r->report, &r->sum, &r->err);
     work_end(&p);
     int code = finish(r);
     sw_report_free(r->report);

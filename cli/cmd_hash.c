@@ -150,6 +150,8 @@ int cmd_hash(int argc, char **argv)
         if (r.report != NULL)
             show_findings(&r.c, r.report, stderr);
         show_error("hash", &r.err);
+        if (r.report != NULL)
+            show_advice(&r.c, r.report, stderr);
     }
     code = exit_of(r.status);
 done:

@@ -374,6 +374,7 @@ static int show_text(run *r, sw_status st)
     if (st != SW_OK) {
         show_findings(&r->c, r->report, stderr);
         show_error("inspect", &r->err);
+        show_advice(&r->c, r->report, stderr);
         return exit_code(r, st);
     }
     if (!r->c.quiet)
@@ -389,6 +390,7 @@ static int show_text(run *r, sw_status st)
     show_findings(&r->c, r->report, stdout);
     if (r->err.status != SW_OK)
         show_error("inspect", &r->err);
+    show_advice(&r->c, r->report, stdout);
     return exit_code(r, st);
 }
 

@@ -352,7 +352,7 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
     sw_status st = prepare(&j, err);
     if (st == SW_OK)
         show_plan(&j, on_plan, plan_ctx);
-    if (st == SW_OK && !options->dry_run) {
+    if (st == SW_OK) {
         swi_publish_in in = {.source = j.source,
                              .layout = j.layout,
                              .dest = dest,
@@ -360,7 +360,10 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
                              .id = j.id,
                              .options = options,
                              .report = report};
-        st = swi_publish(&in, &sum, err);
+        if (!options->dry_run)
+            st = swi_publish(&in, &sum, err);
+        else if (dest != NULL)
+            st = swi_publish_check(&in, err);
     }
     swi_layout_free(j.layout);
     swi_target_end(&j.target);

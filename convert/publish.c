@@ -24,6 +24,31 @@ typedef struct publishing {
 
 /* ---- before anything is written ----------------------------------------------------------- */
 
+static sw_status compare_space(const char *where, uint64_t need, uint64_t have, sw_error *err)
+{
+    swi_quoted q;
+    if (have >= need)
+        return SW_OK;
+    return swi_fail_errno(err, ENOSPC,
+                          "%s: %" PRIu64 " bytes are needed and %" PRIu64
+                          " are free; make room there or choose another destination",
+                          swi_quote_str(&q, where), need, have);
+}
+
+sw_status swi_publish_check(const swi_publish_in *in, sw_error *err)
+{
+    const sw_catalog *catalog = swi_layout_catalog(in->layout);
+    swi_txn_options options = {.id = in->id, .overwrite = in->options->overwrite};
+    uint64_t need = 0, have = 0;
+    for (uint32_t i = 0; i < sw_catalog_file_count(catalog); i++)
+        need += swi_catalog_file_bytes(catalog, i);
+    sw_status st =
+        swi_destination_check(in->source, in->dest, in->one_file, in->options->overwrite, err);
+    if (st == SW_OK)
+        st = swi_txn_look(in->dest, &options, &have, err);
+    return st == SW_OK ? compare_space(in->dest, need, have, err) : st;
+}
+
 static sw_status check_space(const publishing *p, sw_error *err)
 {
     uint64_t need = 0;
@@ -32,11 +57,8 @@ static sw_status check_space(const publishing *p, sw_error *err)
         if (!swi_txn_has(p->txn, swi_catalog_path(p->catalog, i), bytes))
             need += bytes;
     }
-    uint64_t have = swi_store_free_bytes(swi_txn_store(p->txn));
-    if (have >= need)
-        return SW_OK;
-    return swi_fail_errno(err, ENOSPC, "%s: %" PRIu64 " bytes are needed and %" PRIu64 " are free",
-                          swi_txn_partial(p->txn), need, have);
+    return compare_space(swi_txn_partial(p->txn), need, swi_store_free_bytes(swi_txn_store(p->txn)),
+                         err);
 }
 
 /* ---- the executor's files ------------------------------------------------------------------ */

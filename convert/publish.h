@@ -14,6 +14,9 @@ typedef struct swi_publish_in {
     sw_report *report;
 } swi_publish_in;
 
+/* Refuses what swi_publish would refuse before it writes, and writes nothing. */
+SW_MUST_USE sw_status swi_publish_check(const swi_publish_in *in, sw_error *err);
+
 /*
  * Refuses what swi_destination_check refuses, and a destination for which there is no space
  * (SW_ERR_IO, ENOSPC), before anything is written. Fills resumed_files, verified_tensors, tally.

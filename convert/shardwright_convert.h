@@ -220,7 +220,7 @@ typedef struct sw_convert_options {
     sw_dtype dtype;           /* floating-point tensors are cast to it; SW_DTYPE_NONE: kept */
     bool drop_unsafe;         /* convert although unsafe content was found beside the tensors */
     bool overwrite;
-    bool dry_run; /* plan and prove, move nothing */
+    bool dry_run; /* plan and prove, move nothing; of `dest` (may be NULL) say what refuses it */
     bool verify;  /* read the result back and compare it with the source */
     sw_open_options open;
     sw_work_options work;

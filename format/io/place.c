@@ -140,6 +140,18 @@ sw_status swi_place_dest_exists(const swi_place *place, bool *out, sw_error *err
     return exists(place, place->dest_name, out, err);
 }
 
+sw_status swi_place_may_write(const swi_place *place, sw_error *err)
+{
+    if (faccessat(place->parent_fd, ".", W_OK | X_OK, AT_EACCESS) == 0)
+        return SW_OK;
+    return fail_name(err, errno, place->partial, "cannot make the folder");
+}
+
+sw_status swi_place_partial_exists(const swi_place *place, bool *out, sw_error *err)
+{
+    return exists(place, place->partial_name, out, err);
+}
+
 /* ---- step 1 ---------------------------------------------------------------------------------- */
 
 static int lock_fd(int fd)

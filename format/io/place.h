@@ -32,6 +32,10 @@ SW_MUST_USE sw_status swi_place_open(swi_place *place, const char *dest, const c
                                      sw_error *err);
 void swi_place_close(swi_place *place);
 SW_MUST_USE sw_status swi_place_dest_exists(const swi_place *place, bool *out, sw_error *err);
+/* Whether step 1 could make or take up the partial folder, found out without making it. */
+SW_MUST_USE sw_status swi_place_may_write(const swi_place *place, sw_error *err);
+/* Whether a partial folder is there to be taken up. */
+SW_MUST_USE sw_status swi_place_partial_exists(const swi_place *place, bool *out, sw_error *err);
 /* Step 1: makes or takes up the partial folder, and locks it. */
 SW_MUST_USE sw_status swi_place_lock(swi_place *place, sw_error *err);
 /* What a run left that was killed while it replaced the destination. */

@@ -164,6 +164,41 @@ done:
     return status;
 }
 
+/* Of the parent's file system; UINT64_MAX when a partial folder already holds what it holds. */
+static sw_status look_at_space(const swi_place *place, uint64_t *free_bytes, sw_error *err)
+{
+    bool begun;
+    swi_store *parent;
+    sw_status status = swi_place_partial_exists(place, &begun, err);
+    if (status != SW_OK)
+        return status;
+    *free_bytes = UINT64_MAX;
+    if (begun)
+        return SW_OK;
+    status = swi_store_open_posix(place->parent, &parent, err);
+    if (status != SW_OK)
+        return status;
+    *free_bytes = swi_store_free_bytes(parent);
+    swi_store_close(parent);
+    return SW_OK;
+}
+
+sw_status swi_txn_look(const char *dest, const swi_txn_options *options, uint64_t *free_bytes,
+                       sw_error *err)
+{
+    swi_txn txn = {.overwrite = options->overwrite};
+    sw_status status = swi_place_open(&txn.place, dest, options->id, err);
+    if (status != SW_OK)
+        return status;
+    status = check_dest(&txn, err);
+    if (status == SW_OK)
+        status = swi_place_may_write(&txn.place, err);
+    if (status == SW_OK)
+        status = look_at_space(&txn.place, free_bytes, err);
+    swi_place_close(&txn.place);
+    return status;
+}
+
 /* ---- getters -----------------------------------------------------------------------------------
  */
 

@@ -35,6 +35,13 @@ typedef struct swi_txn_options {
  */
 SW_MUST_USE sw_status swi_txn_begin(const char *dest, const swi_txn_options *options, swi_txn **out,
                                     sw_error *err);
+/*
+ * What begin would say of DEST, as far as it can be told without writing: its folder is there and
+ * may be written, DEST may be replaced or is not there. *free_bytes: of DEST's file system, for
+ * what a partial folder of this ID does not hold already (then UINT64_MAX).
+ */
+SW_MUST_USE sw_status swi_txn_look(const char *dest, const swi_txn_options *options,
+                                   uint64_t *free_bytes, sw_error *err);
 /* The partial folder as a store. */
 swi_store *swi_txn_store(swi_txn *txn);
 /* The path of the partial folder, for messages. */

@@ -458,6 +458,36 @@ static void test_unwritable_parent(void **state)
     assert_int_not_equal(err.sys_errno, 0);
 }
 
+/* What begin would say, told without writing anything. */
+static void test_look(void **state)
+{
+    sw_error err = {0};
+    uint64_t free_bytes = 0;
+    swi_txn_options options = {.id = ID}, replace = {.id = ID, .overwrite = true};
+    assert_ok(swi_txn_look(at(*state, "out"), &options, &free_bytes, &err), &err);
+    assert_true(free_bytes > 0 && free_bytes < UINT64_MAX);
+    assert_listing(*state, "");
+    harness_write_text(at(*state, "out/old"), "old");
+    assert_int_equal(swi_txn_look(at(*state, "out"), &options, &free_bytes, &err), SW_ERR_EXISTS);
+    assert_error(&err, SW_ERR_EXISTS, "/out: exists, and replacing it was not asked for");
+    assert_ok(swi_txn_look(at(*state, "out"), &replace, &free_bytes, &err), &err);
+    assert_int_equal(swi_txn_look(at(*state, "no/out"), &options, &free_bytes, &err),
+                     SW_ERR_NOTFOUND);
+    assert_error(&err, SW_ERR_NOTFOUND, "/no: cannot open the destination's folder: ");
+    assert_listing(*state, "./out ./out/old ");
+    /* what a killed run left takes up room that is not needed again */
+    swi_txn *txn = begin(at(*state, "new"), false, false);
+    put(txn, "f", "ours");
+    swi_txn_end(txn, true);
+    assert_ok(swi_txn_look(at(*state, "new"), &options, &free_bytes, &err), &err);
+    assert_true(free_bytes == UINT64_MAX);
+    if (geteuid() != 0) {
+        assert_int_equal(chmod(*state, 0555), 0);
+        assert_int_equal(swi_txn_look(at(*state, "a"), &options, &free_bytes, &err), SW_ERR_IO);
+        assert_error(&err, SW_ERR_IO, "/a.partial-" ID ": cannot make the folder: ");
+    }
+}
+
 int main(void)
 {
 #define WITH_DIR(test)                                                                             \
@@ -478,6 +508,7 @@ int main(void)
         WITH_DIR(test_killed),
         WITH_DIR(test_old_one_is_put_back),
         WITH_DIR(test_unwritable_parent),
+        WITH_DIR(test_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

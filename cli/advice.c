@@ -1,0 +1,73 @@
+#include <string.h>
+
+#include "cli.h"
+
+#define ADVICE_MAX 3
+
+typedef struct advice {
+    const char *codes; /* each between blanks */
+    const char *text;
+} advice;
+
+/* What to do about each code of a defect or danger; specs/cli.md has the codes. */
+static const advice all[] = {
+    {" unsafe-pickle unsafe ",
+     "do not load it with Python; ask its author for a clean copy. convert --drop-unsafe takes the "
+     "tensors and leaves it behind"},
+    {" missing-file missing-rank ",
+     "fetch the file from the node or bucket where it was written; nothing else brings it back"},
+    {" short-file long-file unreadable-file bad-archive bad-item bad-tensor ",
+     "copy the file again from where it was written; if it is the same there, take the step "
+     "before"},
+    {" crc-mismatch ",
+     "copy the file again: its bytes changed after the save. If the original is the same, take the "
+     "step before, and test disk and memory"},
+    {" missing-item orphan-item missing-tensor unlisted-tensor malformed corrupt "
+     "conflict alias overlap outside ",
+     "index and files do not belong together: copy the whole folder again, else take the step "
+     "before"},
+    {" incomplete ", "fetch what is missing from the node that wrote it; if no node has it the "
+                     "save was never finished: "
+                     "take the step before"},
+    {" hole ",
+     "see whether a rank's file is missing (verify --json lists all); else it was never written: "
+     "take the step before"},
+    {" duplicate-tensor mixed-files ",
+     "files of two saves lie in one folder: keep those of one of them"},
+    {" replicas-differ ",
+     "nothing tells which copy is right: take another step, or convert without it (--drop)"},
+    {" digest-mismatch digest-missing digest-unlisted ",
+     "it is not what was listed: see what changed with shardwright diff, and copy it again; if the "
+     "change was meant, write a new list with shardwright hash"},
+    {" unknown-transform ",
+     "save it again without that transform; no other reader knows it either"},
+    {" unproven ", "no framework is known to leave pieces like that: take the step before"},
+    {" untrusted ", "ask whoever signed it"},
+};
+
+const char *advice_of(const char *code)
+{
+    size_t size = strlen(code);
+    for (size_t i = 0; size > 0 && i < sizeof all / sizeof all[0]; i++)
+        for (const char *p = strstr(all[i].codes, code); p != NULL; p = strstr(p + 1, code))
+            if (p > all[i].codes && p[-1] == ' ' && p[size] == ' ')
+                return all[i].text;
+    return NULL;
+}
+
+void show_advice(const common *c, const sw_report *report, FILE *to)
+{
+    const char *said[ADVICE_MAX];
+    size_t count = 0;
+    for (size_t i = 0; !c->quiet && i < sw_report_count(report) && count < ADVICE_MAX; i++) {
+        const sw_finding *f = sw_report_at(report, i);
+        const char *text = f->severity >= SW_DEFECT ? advice_of(f->code) : NULL;
+        bool again = text == NULL;
+        for (size_t k = 0; !again && k < count; k++)
+            again = said[k] == text;
+        if (again)
+            continue;
+        said[count++] = text;
+        fprintf(to, "next: %s: %s\n", f->code, text);
+    }
+}
