@@ -1,78 +1,118 @@
-"""DCP folders that the command wrote, loaded by torch: into FSDP2 models and optimizers of other worlds,
-and by torch's own converter; parameters, moments, steps and hyper-parameters are equal bit by bit."""
+"""DCP folders that the command wrote of every kind of training state: loaded by torch into FSDP2 models and
+optimizers of other worlds. Parameters, moments, steps and hyper-parameters are equal bit by bit to those of
+the run that was saved; three steps later they are where the run that never stopped is."""
 
 import os
 import shutil
 
 import torch
-import torch.distributed.checkpoint as dcp
-import torch.distributed.checkpoint.state_dict as dsd
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
-from torch.distributed.device_mesh import init_device_mesh
 
-import kinds_parallel
-import ranks
+import resume
 import tiny
-import truth
 
-SHAPES = ("ranks=1", "ranks=2", "ranks=8", "ranks=2,replicate=2")
+MESHES = ((2,), (2, 2))
+NEAR = 1e-6  # another world adds gradients in another order
 
-
-def load_and_train(rank, world, folder, out, flatten, dims):
-    """Another start and other batches, so that only the checkpoint can make two runs agree."""
-    mesh = init_device_mesh("cpu", dims, mesh_dim_names=("replicate", "shard")[-len(dims):])
-    model = kinds_parallel.shard_model(tiny.make_model(tiny.make_config(), seed=99), mesh)
-    opt = tiny.make_optimizer(model)
-    tiny.train(model, opt, steps=1, seed=5)
-    state = tiny.state_of(model, opt, flatten)
-    dcp.load(state, checkpoint_id=folder)
-    options = dsd.StateDictOptions(flatten_optimizer_state_dict=flatten)
-    dsd.set_state_dict(model, opt, model_state_dict=state["model"],
-                       optim_state_dict=state["optimizer"], options=options)
-    loaded = tiny.split_state(tiny.state_of(model, opt, flatten))
-    tiny.train(model, opt, steps=3, seed=6)
-    after = tiny.split_state(tiny.state_of(model, opt, flatten))
-    if rank == 0:
-        torch.save({"loaded": loaded, "after": after}, out)
-
-
-def differing(a, b):
-    """Names whose tensor or value differs in two (tensors, values)."""
-    wrong = [k for k in a[0].keys() | b[0].keys()
-             if k not in a[0] or k not in b[0] or not truth.same_bits(a[0][k], b[0][k])]
-    return wrong + [k for k in a[1].keys() | b[1].keys() if a[1].get(k, a) != b[1].get(k, b)]
+# kind, target, and the mesh on which the kind was written: there all is equal to the bit
+COVER = (
+    ("fsdp2_w4_nested", "dcp:ranks=1", None), ("fsdp2_w4_nested", "dcp:ranks=2,replicate=2", None),
+    ("fsdp2_w4_nested", "dcp:ranks=8,optimizer=flat", None),
+    ("fsdp2_w4_flat", "dcp:ranks=2", None), ("fsdp2_w4_flat", "dcp:ranks=8,optimizer=nested", None),
+    ("fsdp2_w3", "dcp:ranks=8", None), ("fsdp2_w8_empty", "dcp:ranks=2", None),
+    ("hsdp_2x2", "dcp:ranks=1", (2, 2)), ("hsdp_2x2", "fsdp2:dp=8", (2, 2)),
+    ("fsdp_tp_2x2", "dcp:ranks=2", None),
+    ("whole_run", "dcp:ranks=2", (2,)), ("whole_run", "dcp:ranks=8,optimizer=flat", (2,)),
+    ("whole_run_flat", "dcp:ranks=1", (2,)), ("whole_run_flat", "dcp:ranks=2,optimizer=nested", (2,)),
+    ("torch_zip", "dcp:ranks=2", None), ("torch_zip", "dcp:ranks=1,optimizer=flat", None),
+    ("torch_legacy", "dcp:ranks=8", None), ("torch_ddp", "dcp:ranks=1", None),
+    ("torch_compiled", "dcp:ranks=2", None), ("torch_ddp_legacy", "dcp:ranks=8", None),
+    ("torch_ddp_legacy", "dcp:ranks=2,optimizer=flat", None),
+)
+KINDS = tuple(dict.fromkeys(kind for kind, _, _ in COVER))
 
 
-def loaded_by(kit, folder, name, world, flatten, dims=None):
-    out = kit.path("out", name)
-    ranks.run_ranks(world, load_and_train, folder, out, flatten, dims or (world,))
-    return torch.load(out, weights_only=False)
-
-
-def as_torch_file(kit, folder, name):
-    out = kit.path("out", name)
-    dcp_to_torch_save(folder, out)
-    return tiny.split_state(torch.load(out, weights_only=True))
-
-
-def check_dcp(kit, kind, source):
-    """Every shape holds what the original does; a resumed run goes on as from the original."""
-    original, flatten = os.path.join(source, "ckpt"), kind.endswith("_flat")
-    want = as_torch_file(kit, original, "original.pt")
-    runs = {dims: loaded_by(kit, original, "run.pt", world, flatten, dims)
-            for world, dims in ((2, (2,)), (4, (2, 2)))}
-    for shape in SHAPES:
-        label = f"{kind} -> dcp:{shape}"
-        dest = kit.path("out", "dcp-written")
-        shutil.rmtree(dest, ignore_errors=True)
-        done = kit.run("convert", original, dest, "--to", f"dcp:{shape}", "--verify")
+def convert_all(kit, folders):
+    """The jobs to resume, each with the mesh of its kind."""
+    jobs = []
+    for number, (kind, target, own) in enumerate(COVER):
+        if kind not in folders:
+            continue
+        label, dest = f"{kind} -> {target}", kit.path("out", f"written-{number}")
+        done = kit.run("convert", f"{folders[kind]}/ckpt", dest, "--to", target, "--verify")
         if not kit.expect(f"{label}: converted", done, 0):
             continue
-        wrong = differing(want, as_torch_file(kit, dest, "written.pt"))
-        kit.check(f"{label}: dcp_to_torch_save gives the same", not wrong, wrong[:6])
-        for dims, run in runs.items():
-            mine = loaded_by(kit, dest, "mine.pt", 4 if len(dims) > 1 else 2, flatten, dims)
-            wrong = differing(run["loaded"], mine["loaded"])
-            kit.check(f"{label}: dcp.load on a mesh {dims}", not wrong, wrong[:6])
-            wrong = differing(run["after"], mine["after"])
-            kit.check(f"{label}: three steps more on a mesh {dims}", not wrong, wrong[:6])
+        flat = "optimizer=flat" in target or (kind.endswith("_flat") and "nested" not in target)
+        whole = kind.startswith(("whole", "torch"))
+        job = resume.Job(label, dest, folders[kind], flatten=flat, scheduler=whole,
+                         named=kind in ("whole_run", "whole_run_flat", "torch_ddp_legacy"))
+        jobs.append((job, own))
+    return jobs
+
+
+def as_fsdp2_calls_them(state):
+    """param_names of DDP begin with "module."; those of the new optimizer do not."""
+    tensors, values = state
+    return tensors, {k: [n.removeprefix("module.") for n in v] if k.endswith(".param_names") else v
+                     for k, v in values.items()}
+
+
+def check_resumed(kit, label, want, went, exact):
+    near = None if exact else NEAR
+    wrong = resume.differing(as_fsdp2_calls_them(want["state"]), went["state"])
+    kit.check(f"{label}: state", not wrong, wrong[:6])
+    wrong = resume.losses_differ(want["losses"], went["losses"], near)
+    kit.check(f"{label}: three losses", not wrong, wrong)
+    wrong = resume.differing(as_fsdp2_calls_them(want["after"]), went["after"], near)
+    kit.check(f"{label}: three steps later", not wrong, wrong[:6])
+
+
+def check_dcp(kit, folders):
+    jobs = convert_all(kit, folders)
+    for dims in MESHES if jobs else ():
+        went = resume.resume(kit, [job for job, _ in jobs], dims)
+        for job, own in jobs:
+            want = torch.load(f"{job.kind}/next.pt", weights_only=False)
+            check_resumed(kit, f"{job.label} on {dims}", want, went[job.label], own == dims)
+
+
+def as_torch_file(kit, folder):
+    out = kit.path("out", "as.pt")
+    dcp_to_torch_save(folder, out)
+    return tiny.split_state(torch.load(out, weights_only=False))
+
+
+def check_same_content(kit, folder):
+    """torch's own converter finds the same in both folders, order and objects included."""
+    dest = kit.path("out", "same")
+    shutil.rmtree(dest, ignore_errors=True)
+    done = kit.run("convert", f"{folder}/ckpt", dest, "--to", "dcp:ranks=2,replicate=2")
+    if kit.expect("DCP -> DCP: converted", done, 0):
+        wrong = resume.differing(as_torch_file(kit, f"{folder}/ckpt"), as_torch_file(kit, dest))
+        kit.check("DCP -> DCP: dcp_to_torch_save gives the same", not wrong, wrong[:6])
+
+
+def check_numbers(kit):
+    """Numbers that two parameters fit are refused, and right with the names of the user."""
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+    trained = [net[1].weight, net[1].bias, net[2].weight]
+    opt = torch.optim.AdamW(trained, lr=0.01)
+    net(torch.ones(3, 4)).sum().backward()
+    opt.step()
+    source, dest, names = (kit.path("out", n) for n in ("two.pt", "two-dcp", "names.txt"))
+    torch.save({"model": net.state_dict(), "optimizer": opt.state_dict()}, source)
+    done = kit.run("convert", source, dest, "--to", "dcp:ranks=2")
+    kit.expect("two assignments fit", done, 2, "[OPT-8]", "--param-names", "0.bias", "1.bias",
+               "both fit all shapes in order")
+    kit.check("two assignments fit: nothing is written", not os.path.exists(dest))
+    with open(names, "w") as out:
+        out.write("1.weight\n1.bias\n2.weight\n")
+    done = kit.run("convert", source, dest, "--to", "dcp:ranks=2", "--param-names", names)
+    if kit.expect("two assignments fit, with names", done, 0, "[optimizer-form]"):
+        tensors, values = as_torch_file(kit, dest)
+        wrong = [n for n, p in zip(("1.weight", "1.bias", "2.weight"), trained)
+                 if not torch.equal(tensors[f"optimizer.state.{n}.exp_avg"], opt.state[p]["exp_avg"])]
+        kit.check("two assignments fit, with names: right", not wrong, wrong)
+        kit.check("two assignments fit, with names: the group",
+                  values["optimizer.param_groups.0.params"] == ["1.weight", "1.bias", "2.weight"])

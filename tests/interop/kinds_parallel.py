@@ -32,7 +32,7 @@ def finish(rank, folder, kind, config, state, values=None, notes=None):
 
 
 def save_fsdp2(rank, world, folder, kind, config, dims=None, dtype=torch.float32, flatten=False,
-               seed=0, optimizer=True, save=dcp.save, write_truth=True):
+               seed=0, optimizer=True, save=dcp.save, write_truth=True, goes_on=False):
     """Trains with FSDP2 on a mesh and saves with `save(state, checkpoint_id=...)`."""
     dims = dims or (world,)
     names = ("replicate", "shard")[-len(dims):]
@@ -44,6 +44,14 @@ def save_fsdp2(rank, world, folder, kind, config, dims=None, dtype=torch.float32
     save(state, checkpoint_id=f"{folder}/ckpt")
     if write_truth:
         finish(rank, folder, kind, config, state)
+    if goes_on:
+        write_next(rank, folder, model, opt)
+
+
+def write_next(rank, folder, *run):
+    going = tiny.go_on(*run)
+    if rank == 0:
+        torch.save(going, f"{folder}/next.pt")
 
 
 def fsdp2(folder, kind, world, config=None, **more):
@@ -51,9 +59,9 @@ def fsdp2(folder, kind, world, config=None, **more):
 
 
 def _ordered(more):
-    order = ("dims", "dtype", "flatten", "seed", "optimizer", "save", "write_truth")
+    order = ("dims", "dtype", "flatten", "seed", "optimizer", "save", "write_truth", "goes_on")
     usual = dict(dims=None, dtype=torch.float32, flatten=False, seed=0, optimizer=True,
-                 save=dcp.save, write_truth=True)
+                 save=dcp.save, write_truth=True, goes_on=False)
     unknown = set(more) - set(order)
     assert not unknown, unknown
     return [more.get(k, usual[k]) for k in order]
@@ -79,6 +87,23 @@ def _save_fsdp_tp(rank, world, folder, kind, config, dims):
     assert isinstance(placements[0], _StridedShard), placements
     dcp.save(state, checkpoint_id=f"{folder}/ckpt")
     finish(rank, folder, kind, config, state)
+    write_next(rank, folder, model, opt)
+
+
+def _save_whole_run(rank, world, folder, kind, config, flatten):
+    """A run with a scheduler and an optimizer that was given names."""
+    model = shard_model(tiny.make_model(config), init_device_mesh("cpu", (world,)))
+    opt = tiny.make_optimizer(model, named=True)
+    scheduler = tiny.make_scheduler(opt)
+    tiny.train(model, opt, scheduler=scheduler)
+    state = {**tiny.state_of(model, opt, flatten), "lr_scheduler": scheduler.state_dict(), "step": 2}
+    dcp.save(state, checkpoint_id=f"{folder}/ckpt")
+    finish(rank, folder, kind, config, state)
+    write_next(rank, folder, model, opt, scheduler)
+
+
+def whole_run(folder, kind, world, flatten=False):
+    run_ranks(world, _save_whole_run, folder, kind, tiny.make_config(), flatten)
 
 
 def fsdp_tp(folder, kind, dims):

@@ -12,19 +12,16 @@ import truth
 from ranks import run_ranks
 
 
-def _trained(config, wrap):
+def _write(rank, world, folder, kind, config, wrap, prefix, how, crc, named):
+    os.makedirs(f"{folder}/ckpt")
     model = tiny.make_model(config)
     wrapped = wrap(model) if wrap else model
-    opt = tiny.make_optimizer(wrapped)
-    tiny.train(wrapped, opt)
-    return wrapped, {"model": wrapped.state_dict(), "optimizer": opt.state_dict(), "step": 2,
-                     "args": argparse.Namespace(lr=1e-3, layers=[1, 2]),
-                     "rng": torch.get_rng_state()}
-
-
-def _write(rank, world, folder, kind, config, wrap, prefix, how, crc):
-    os.makedirs(f"{folder}/ckpt")
-    _, state = _trained(config, wrap)
+    opt = tiny.make_optimizer(wrapped, named=named)
+    scheduler = tiny.make_scheduler(opt)
+    tiny.train(wrapped, opt, scheduler=scheduler)
+    state = {"model": wrapped.state_dict(), "optimizer": opt.state_dict(), "step": 2,
+             "lr_scheduler": scheduler.state_dict(),
+             "args": argparse.Namespace(lr=1e-3, layers=[1, 2]), "rng": torch.get_rng_state()}
     set_crc32_options(crc)
     torch.save(state, f"{folder}/ckpt/checkpoint.pt", **how)
     set_crc32_options(True)
@@ -32,11 +29,13 @@ def _write(rank, world, folder, kind, config, wrap, prefix, how, crc):
     others.pop("args")
     tiny.write_model_truth(folder, kind, config, tensors,
                            tiny.model_names(tensors, f"model.{prefix}"), others)
+    if not config.tie_word_embeddings:
+        torch.save(tiny.go_on(wrapped, opt, scheduler), f"{folder}/next.pt")
 
 
-def training(folder, kind, wrap=None, prefix="", crc=True, tied=False, **how):
+def training(folder, kind, wrap=None, prefix="", crc=True, tied=False, named=False, **how):
     config = tiny.make_config(tie_word_embeddings=tied)
-    run_ranks(1, _write, folder, kind, config, wrap, prefix, how, crc)
+    run_ranks(1, _write, folder, kind, config, wrap, prefix, how, crc, named)
 
 
 def ddp(model):

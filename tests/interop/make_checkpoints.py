@@ -26,11 +26,14 @@ import tiny
 SMALL = dict(hidden_size=36, num_attention_heads=6, num_key_value_heads=1)
 
 KINDS = {
-    "fsdp2_w4_nested": lambda d, k: par.fsdp2(d, k, 4),
-    "fsdp2_w4_flat": lambda d, k: par.fsdp2(d, k, 4, flatten=True),
-    "fsdp2_w3": lambda d, k: par.fsdp2(d, k, 3),
-    "fsdp2_w8_empty": lambda d, k: par.fsdp2(d, k, 8, config=tiny.make_config(**SMALL)),
-    "hsdp_2x2": lambda d, k: par.fsdp2(d, k, 4, dims=(2, 2)),
+    "fsdp2_w4_nested": lambda d, k: par.fsdp2(d, k, 4, goes_on=True),
+    "fsdp2_w4_flat": lambda d, k: par.fsdp2(d, k, 4, flatten=True, goes_on=True),
+    "fsdp2_w3": lambda d, k: par.fsdp2(d, k, 3, goes_on=True),
+    "fsdp2_w8_empty": lambda d, k: par.fsdp2(d, k, 8, config=tiny.make_config(**SMALL),
+                                             goes_on=True),
+    "hsdp_2x2": lambda d, k: par.fsdp2(d, k, 4, dims=(2, 2), goes_on=True),
+    "whole_run": lambda d, k: par.whole_run(d, k, 2),
+    "whole_run_flat": lambda d, k: par.whole_run(d, k, 2, flatten=True),
     "fsdp_tp_2x2": lambda d, k: par.fsdp_tp(d, k, (2, 2)),
     "zoo": lambda d, k: val.zoo(d, k, 2),
     "zstd": lambda d, k: sto.zstd(d, k, 4),
@@ -68,6 +71,8 @@ KINDS = {
     "torch_tied": lambda d, k: pt.training(d, k, tied=True),
     "torch_ddp": lambda d, k: pt.training(d, k, wrap=pt.ddp, prefix="module."),
     "torch_compiled": lambda d, k: pt.training(d, k, wrap=pt.compiled, prefix="_orig_mod."),
+    "torch_ddp_legacy": lambda d, k: pt.training(d, k, wrap=pt.ddp, prefix="module.", named=True,
+                                                 _use_new_zipfile_serialization=False),
     "torch_shards": lambda d, k: pt.shards(d, k),
     "torch_views": lambda d, k: pt.views(d, k),
     "torch_legacy_views": lambda d, k: pt.views(d, k, _use_new_zipfile_serialization=False),
@@ -76,11 +81,17 @@ KINDS = {
 }
 
 
+# Beside these lies how the run went on (next.pt).
+GO_ON = ("fsdp2_w4_nested", "fsdp2_w4_flat", "fsdp2_w3", "fsdp2_w8_empty", "hsdp_2x2", "fsdp_tp_2x2",
+         "whole_run", "whole_run_flat", "torch_zip", "torch_legacy", "torch_ddp", "torch_compiled",
+         "torch_ddp_legacy")
+
+
 def make(out, kind):
     """Makes one kind unless it is there; returns its folder."""
     folder = os.path.join(out, kind)
     marker = os.path.join(folder, "done")
-    if os.path.exists(marker):
+    if os.path.exists(marker) and (kind not in GO_ON or os.path.exists(f"{folder}/next.pt")):
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)

@@ -61,11 +61,13 @@ def main():
         if "fsdp2_w4_nested" in folders:
             kit.guarded("options", checks_good.check_options, folders["fsdp2_w4_nested"])
             kit.guarded("paths", checks_good.check_paths, folders["fsdp2_w4_nested"])
-    for kind in ("fsdp2_w4_nested", "fsdp2_w4_flat", "hsdp_2x2"):
-        if not args.bad_only and kind in folders:
-            kit.guarded(f"{kind} written", checks_writers.check_dcp, kind, folders[kind])
+    if not args.bad_only:
+        kit.guarded("resumed", checks_writers.check_dcp, folders)
+        if "fsdp2_w4_nested" in folders:
+            kit.guarded("DCP -> DCP", checks_writers.check_same_content, folders["fsdp2_w4_nested"])
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
+        kit.guarded("numbers", checks_writers.check_numbers)
     if bad and "torch_zip" in folders:
         kit.guarded("torch files", checks_torch.check_torch, folders["torch_zip"])
     if bad and all(k in folders for k in NEEDED_BY_BAD):

@@ -1,5 +1,7 @@
 """A tiny llama of awkward sizes, two steps of training, and state dicts as people save them."""
 
+import copy
+
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint.state_dict as dsd
@@ -30,11 +32,17 @@ def make_model(config, dtype=torch.float32, seed=7):
     return model
 
 
-def make_optimizer(model, foreach=None):
-    wide = [p for p in model.parameters() if p.dim() > 1]
-    thin = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [{"params": wide, "weight_decay": 0.1}, {"params": thin, "weight_decay": 0.0}]
+def make_optimizer(model, foreach=None, named=False):
+    """Two groups: with weight decay and without. named: the optimizer keeps the names."""
+    def members(choose):
+        return [(n, p) if named else p for n, p in model.named_parameters() if choose(p)]
+    groups = [{"params": members(lambda p: p.dim() > 1), "weight_decay": 0.1},
+              {"params": members(lambda p: p.dim() <= 1), "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), foreach=foreach)
+
+
+def make_scheduler(optimizer):
+    return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=20, eta_min=1e-5)
 
 
 def train(model, optimizer, steps=2, seed=0, scheduler=None):
@@ -48,13 +56,20 @@ def train(model, optimizer, steps=2, seed=0, scheduler=None):
             scheduler.step()
 
 
-def same_batch_train(model, optimizer, steps=2):
-    """For tensor parallel runs: ranks of one tp group must see the same batch."""
+def same_batch_train(model, optimizer, steps=2, seed=0, scheduler=None):
+    """All ranks see one batch: runs of other worlds can be compared. Returns the losses."""
+    losses = []
     for step in range(steps):
-        ids = torch.randint(0, 250, (2, 9), generator=torch.Generator().manual_seed(step))
+        gen = torch.Generator().manual_seed(1000 * seed + step)
+        ids = torch.randint(0, 250, (2, 9), generator=gen)
         optimizer.zero_grad()
-        model(input_ids=ids, labels=ids).loss.backward()
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
         optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+        losses.append(loss.detach().clone())
+    return losses
 
 
 def state_of(model, optimizer=None, flatten=False):
@@ -75,6 +90,22 @@ def split_state(state):
     flat, _ = flatten_state_dict(state)
     tensors = {k: whole(v).detach().cpu() for k, v in flat.items() if torch.is_tensor(v)}
     return tensors, {k: v for k, v in flat.items() if not torch.is_tensor(v)}
+
+
+def snapshot(model, optimizer, scheduler=None):
+    """(full tensors, other values) of a run, whatever its layout; copies. A collective."""
+    state = state_of(model, optimizer)
+    if scheduler is not None:
+        state["lr_scheduler"] = scheduler.state_dict()
+    tensors, values = split_state(state)
+    return {k: t.clone() for k, t in tensors.items()}, copy.deepcopy(values)
+
+
+def go_on(model, optimizer, scheduler=None):
+    """Where a run stands, its next three losses, and where it stands then. A collective."""
+    state = snapshot(model, optimizer, scheduler)
+    losses = same_batch_train(model, optimizer, steps=3, seed=6, scheduler=scheduler)
+    return {"state": state, "losses": losses, "after": snapshot(model, optimizer, scheduler)}
 
 
 def model_names(tensors, prefix="model."):

@@ -5,6 +5,7 @@ KIND/truth.pt     {key in the checkpoint: full tensor}, every tensor, optimizer 
 KIND/truth.json   kind, model_keys {checkpoint key: Hugging Face name},
                   tensors {key: {dtype, shape, sha256 of the row-major raw bytes}}, values {key: repr}
 KIND/logits.pt    {input_ids, logits} of the live weights in a plain transformers model
+KIND/next.pt      of some: the run that never stopped: {state, losses, after}, see tiny.go_on
 KIND/assets/      config.json of that model
 """
 

@@ -1,0 +1,79 @@
+"""Runs that go on from DCP folders: dcp.load into a fully_sharded model and optimizer of any mesh."""
+
+import dataclasses
+import os
+
+import torch
+import torch.distributed.checkpoint as dcp
+import torch.distributed.checkpoint.state_dict as dsd
+from torch.distributed.device_mesh import init_device_mesh
+from transformers import AutoConfig
+
+import kinds_parallel
+import ranks
+import tiny
+import truth
+
+
+@dataclasses.dataclass
+class Job:
+    """One folder to go on from."""
+    label: str
+    folder: str
+    kind: str  # folder of the checkpoint that it was made of: its model and what is right
+    flatten: bool = False
+    named: bool = False  # the new optimizer is given names
+    scheduler: bool = False
+
+
+def _resume(job, mesh):
+    """Another start and other batches, so that only the checkpoint can make two runs agree."""
+    config = AutoConfig.from_pretrained(f"{job.kind}/assets")
+    model = kinds_parallel.shard_model(tiny.make_model(config, seed=99), mesh)
+    opt = tiny.make_optimizer(model, named=job.named)
+    scheduler = tiny.make_scheduler(opt) if job.scheduler else None
+    tiny.train(model, opt, steps=1, seed=5, scheduler=scheduler)
+    state = tiny.state_of(model, opt, job.flatten)
+    if scheduler is not None:
+        state["lr_scheduler"] = scheduler.state_dict()
+    dcp.load(state, checkpoint_id=job.folder)
+    options = dsd.StateDictOptions(flatten_optimizer_state_dict=job.flatten)
+    dsd.set_state_dict(model, opt, model_state_dict=state["model"],
+                       optim_state_dict=state["optimizer"], options=options)
+    if scheduler is not None:
+        scheduler.load_state_dict(state["lr_scheduler"])
+    return tiny.go_on(model, opt, scheduler)
+
+
+def _resume_all(rank, world, jobs, dims, out):
+    mesh = init_device_mesh("cpu", dims, mesh_dim_names=("replicate", "shard")[-len(dims):])
+    for number, job in enumerate(jobs):
+        went = _resume(job, mesh)
+        if rank == 0:
+            torch.save(went, f"{out}/{number}.pt")
+
+
+def resume(kit, jobs, dims):
+    """{label: what tiny.go_on says} of all jobs, on one start of the ranks of a mesh."""
+    out = kit.path("out", "resumed-" + "x".join(map(str, dims)))
+    os.makedirs(out, exist_ok=True)
+    world = torch.Size(dims).numel()
+    ranks.run_ranks(world, _resume_all, jobs, dims, out)
+    return {job.label: torch.load(f"{out}/{number}.pt", weights_only=False)
+            for number, job in enumerate(jobs)}
+
+
+def differing(a, b, near=None):
+    """Names whose tensor or value differs in two (tensors, values); near: more than so much."""
+    def same(x, y):
+        if near is None:
+            return truth.same_bits(x, y)
+        return x.shape == y.shape and (x.double() - y.double()).abs().max() <= near
+    wrong = [k for k in a[0].keys() | b[0].keys()
+             if k not in a[0] or k not in b[0] or not same(a[0][k], b[0][k])]
+    return wrong + [k for k in a[1].keys() | b[1].keys() if a[1].get(k, a) != b[1].get(k, b)]
+
+
+def losses_differ(a, b, near=None):
+    return [(float(x), float(y)) for x, y in zip(a, b, strict=True)
+            if (x != y if near is None else (x.double() - y.double()).abs() > near)]
