@@ -145,6 +145,8 @@ static sw_status named_global(swi_pm *m, const uint8_t *module, size_t module_si
     if (memchr(module, 0, module_size) != NULL || memchr(name, 0, name_size) != NULL ||
         module_size == 0 || name_size == 0)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-14", "a name that is empty or holds a zero");
+    if (!swi_utf8_valid(module, module_size) || !swi_utf8_valid(name, name_size))
+        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-14", "a name that is not valid UTF-8");
     memcpy(room, module, module_size);
     room[module_size] = '\0';
     memcpy(room + module_size + 1, name, name_size);
@@ -162,8 +164,6 @@ static sw_status global_lines(swi_pm *m, sw_value *out)
     size_t module_size, name_size;
     if (!swi_get_line(m->c, &module, &module_size) || !swi_get_line(m->c, &name, &name_size))
         return swi_pm_cut(m);
-    if (!swi_utf8_valid(module, module_size) || !swi_utf8_valid(name, name_size))
-        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-14", "a name that is not valid UTF-8");
     return named_global(m, module, module_size, name, name_size, out);
 }
 
@@ -223,7 +223,7 @@ static sw_status call_bytes(swi_pm *m, unsigned call, sw_value args, sw_value *o
         *done = true;
     } else {
         *done = count == 1 && swi_value_tag(source) == SWI_TAG_BYTES;
-        if (!*done || call == CALL_BYTES) {
+        if (!*done || (call == CALL_BYTES && !sw_value_is_bytearray(m->g, source))) {
             *out = source;
             return SW_OK;
         }
@@ -258,7 +258,11 @@ static sw_status call_set(swi_pm *m, unsigned call, sw_value args, sw_value *out
                               out, m->err);
 }
 
-/* OrderedDict() and, of Python 2, OrderedDict([[key, value], ...]): an OBJECT with items. */
+/*
+ * OrderedDict() and, of Python 2, OrderedDict([[key, value], ...]): an OBJECT with items. A list or
+ * tuple that is no pair is refused, as Python does; with one that is filled later the call would
+ * mean something else where it is written again.
+ */
 static sw_status call_ordered(swi_pm *m, sw_value callable, sw_value args, sw_value *out,
                               bool *done)
 {
@@ -268,7 +272,11 @@ static sw_status call_ordered(swi_pm *m, sw_value callable, sw_value args, sw_va
     *done = count == 0 || (count == 1 && swi_value_tag(source) == SWI_TAG_LIST);
     for (size_t i = 0; *done && i < size; i++) {
         sw_value pair = argument(m, source, i);
-        *done = sw_value_size(m->g, pair) == 2 && swi_value_tag(pair) != SWI_TAG_DICT;
+        unsigned tag = swi_value_tag(pair);
+        *done = tag == SWI_TAG_LIST || tag == SWI_TAG_TUPLE;
+        if (*done && sw_value_size(m->g, pair) != 2)
+            return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-16",
+                               "OrderedDict of a list whose element %zu is no pair", i);
     }
     if (!*done)
         return SW_OK;
@@ -309,7 +317,7 @@ static sw_status call_getattr(swi_pm *m, sw_value args, sw_value *out, bool *don
         !sw_value_global(m->g, argument(m, args, 0), &module, &name) ||
         swi_value_tag(text) != SWI_TAG_STR || !sw_value_bytes(m->g, text, &attribute, &size) ||
         size == 0 || size > SWI_GLOBAL_MAX_BYTES || memchr(attribute, 0, size) != NULL ||
-        strlen(name) + size >= SWI_GLOBAL_MAX_BYTES)
+        !swi_utf8_valid(attribute, size) || strlen(name) + size >= SWI_GLOBAL_MAX_BYTES)
         return list_unsafe(m, "builtins", "getattr", m->op_pos);
     (void)snprintf(joined, sizeof joined, "%s.%.*s", name, (int)size, (const char *)attribute);
     *done = true;
