@@ -11,7 +11,7 @@ typedef struct advice {
 
 /* What to do about each code of a defect or danger; specs/cli.md has the codes. */
 static const advice all[] = {
-    {" unsafe-pickle unsafe ",
+    {" unsafe-pickle unsafe unsafe-checkpoint ",
      "do not load it with Python; ask its author for a clean copy. convert --drop-unsafe takes the "
      "tensors and leaves it behind"},
     {" missing-file missing-rank ",
@@ -43,6 +43,10 @@ static const advice all[] = {
      "save it again without that transform; no other reader knows it either"},
     {" unproven ", "no framework is known to leave pieces like that: take the step before"},
     {" untrusted ", "ask whoever signed it"},
+    {" incomplete-checkpoint ",
+     "take the newest complete one; verify that checkpoint alone lists all that is wrong with it"},
+    {" pointer-missing pointer-incomplete pointer-behind ",
+     "name the newest complete one yourself when you resume; nothing was written to the pointer"},
 };
 
 const char *advice_of(const char *code)

@@ -100,6 +100,15 @@ void json_cast(json *j, const sw_tally *tally);
 /* The exit code for a verb that could not do its work. */
 int exit_of(sw_status status);
 
+/* "ok", "defective" ...: what a code of verify means. */
+const char *verdict(int code);
+/*
+ * Audits and shows the path when it is a run (run.c); `always`: whatever it is. false: it is none,
+ * and nothing was shown.
+ */
+bool audit_run(const char *verb, const common *c, const sw_verify_options *options, bool always,
+               int *code);
+
 /* Starts and ends the progress line on stderr (a terminal only); fills the work options. */
 typedef struct progress {
     bool on;

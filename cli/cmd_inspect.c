@@ -411,6 +411,10 @@ int cmd_inspect(int argc, char **argv)
         fputs("shardwright inspect: a path is needed; see shardwright inspect --help\n", stderr);
         return EXIT_USAGE;
     }
+    sw_verify_options as_run = {.open = {.from = r.c.from}};
+    int run_code;
+    if (audit_run("inspect", &r.c, &as_run, false, &run_code))
+        return run_code;
     sw_status st = sw_report_make(&r.report, &r.err);
     if (st != SW_OK) {
         show_error("inspect", &r.err);

@@ -8,6 +8,7 @@ static const char help[] =
     "  shardwright verify run/step-1000            every CRC that its files carry\n"
     "  shardwright verify --level coverage BIG     metadata and sizes only, in seconds\n"
     "  shardwright verify --json run/step-1000 && resume\n"
+    "  shardwright verify run                      which steps are complete, is `latest` true\n"
     "\n"
     "usage: shardwright verify PATH [options]\n"
     "  --level structure|coverage|digest|values   how deep (default: digest)\n"
@@ -16,6 +17,8 @@ static const char help[] =
     "      digest     and every CRC that the files carry is right; other files of the folder\n"
     "                 are looked through for pickles that would run code\n"
     "      values     and what the values show: NaN, infinities, constants, duplicates\n"
+    "  --run            PATH holds many checkpoints, even if it is one itself; each is looked at\n"
+    "                   to --level coverage, if no other level is given\n"
     "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
@@ -27,6 +30,7 @@ static const char help[] =
 typedef struct run {
     common c;
     const char *level;
+    bool always_run; /* --run */
     sw_verify_options options;
     sw_report *report;
     sw_verify_summary sum;
@@ -70,7 +74,7 @@ static int exit_code(const run *r)
     return EXIT_DONE;
 }
 
-static const char *verdict(int code)
+const char *verdict(int code)
 {
     switch (code) {
     case EXIT_DONE:
@@ -104,6 +108,8 @@ static void show_json(const run *r, int code)
         json_number(&j, "values", r->sum.values);
         json_number(&j, "files", r->sum.files);
         json_number(&j, "tensor_bytes", r->sum.tensor_bytes);
+        if (r->sum.has_step)
+            json_number(&j, "step", r->sum.step);
         json_tally(&j, &r->sum.tally);
         if (r->options.digests != NULL) {
             json_number(&j, "listed_tensors", r->sum.listed_tensors);
@@ -155,9 +161,11 @@ int cmd_verify(int argc, char **argv)
 {
     run r = {0};
     progress p;
+    int code;
     const opt options[] = {{"--level", OPT_TEXT, &r.level},
-                           {"--digests", OPT_TEXT, &r.options.digests}};
-    if (!parse_options(argc, argv, options, 2, 1, &r.c))
+                           {"--digests", OPT_TEXT, &r.options.digests},
+                           {"--run", OPT_FLAG, &r.always_run}};
+    if (!parse_options(argc, argv, options, 3, 1, &r.c))
         return EXIT_USAGE;
     if (r.c.help) {
         fputs(help, stdout);
@@ -169,17 +177,25 @@ int cmd_verify(int argc, char **argv)
     }
     if (!parse_level(&r))
         return EXIT_USAGE;
+    if (r.always_run && r.options.digests != NULL) {
+        fputs("shardwright verify: --digests is of one checkpoint, not of a --run\n", stderr);
+        return EXIT_USAGE;
+    }
+    r.options.open.from = r.c.from;
+    r.options.work = work_begin(&r.c, &p);
+    if (r.options.digests == NULL && audit_run("verify", &r.c, &r.options, r.always_run, &code)) {
+        work_end(&p);
+        return code;
+    }
     r.status = sw_report_make(&r.report, &r.err);
     if (r.status != SW_OK) {
         show_error("verify", &r.err);
         return EXIT_FAILED;
     }
-    r.options.open.from = r.c.from;
-    r.options.work = work_begin(&r.c, &p);
     r.status = sw_verify(r.c.positional[0], &r.options, r.report, &r.sum, &r.err);
     work_end(&p);
     sw_report_sort(r.report);
-    int code = exit_code(&r);
+    code = exit_code(&r);
     if (r.c.json)
         show_json(&r, code);
     if (r.status != SW_OK && !r.c.json) {

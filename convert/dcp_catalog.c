@@ -18,6 +18,7 @@
 /* A payload file that an index names. */
 typedef struct payload {
     uint32_t id;         /* in the catalog; NO_FILE: missing */
+    bool irregular;      /* something is there, and it is no regular file */
     uint64_t lost_items; /* items that lay in it */
 } payload;
 
@@ -95,6 +96,7 @@ static sw_status find_file(filling *f, const char *path, payload *out, sw_error 
     sw_error found = {0};
     if (known != NULL) {
         entry.kind = known->kind;
+        entry.is_link = known->is_link;
         entry.bytes = known->bytes;
     } else {
         st = swi_store_stat(o->store, path, &entry, &found);
@@ -107,6 +109,7 @@ static sw_status find_file(filling *f, const char *path, payload *out, sw_error 
         return st;
     }
     out->id = NO_FILE;
+    out->irregular = st == SW_OK && !entry.is_link; /* a link leads nowhere */
     return SW_OK;
 }
 
@@ -132,9 +135,10 @@ static sw_status say_missing_files(filling *f, sw_error *err)
         swi_quoted q;
         sw_status st = swi_report_add(
             f->o->report, &in, err,
-            "%s is missing: %s places %" PRIu64
+            "%s is %s: %s places %" PRIu64
             " items in it; look for it where that rank wrote, or take an earlier checkpoint",
-            swi_quote_str(&q, path), f->part->path, f->files[i].lost_items);
+            swi_quote_str(&q, path), f->files[i].irregular ? "no regular file" : "missing",
+            f->part->path, f->files[i].lost_items);
         if (st != SW_OK)
             return st;
     }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "detect.h"
 #include "io/store.h"
 
 /* The real path of the nearest ancestor of `path` that exists; NULL when there is none. */
@@ -79,22 +80,6 @@ static sw_status keep_apart(const sw_checkpoint *from, const char *path, sw_erro
     return st;
 }
 
-/* A loose file among others does not make a folder a checkpoint. */
-static sw_status is_checkpoint(const swi_store *store, const swi_listing *listing, bool *out,
-                               sw_error *err)
-{
-    sw_status st = SW_OK;
-    *out = false;
-    for (size_t i = 0; st == SW_OK && !*out && i < swi_framework_count(); i++) {
-        const swi_framework *f = swi_framework_at(i);
-        swi_claim claim = SWI_CLAIM_NONE;
-        if (f->claim != NULL)
-            st = f->claim(store, listing, &claim, err);
-        *out = claim > SWI_CLAIM_LOOSE;
-    }
-    return st;
-}
-
 /*
  * With --overwrite a folder goes with all that is in it, so it must look like what this command
  * writes: empty, or a checkpoint without folders in it. /data or a home is a slip of the hand.
@@ -105,7 +90,7 @@ static sw_status keep_foreign(const char *path, sw_error *err)
     swi_listing *listing = NULL;
     swi_quoted q, r;
     struct stat found;
-    bool known = true;
+    swi_claim claim = SWI_CLAIM_WHOLE;
     if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode))
         return SW_OK;
     sw_limits limits = sw_limits_resolve(NULL);
@@ -121,8 +106,9 @@ static sw_status keep_foreign(const char *path, sw_error *err)
                           swi_quote_str(&q, path), swi_quote_str(&r, e->name));
     }
     if (st == SW_OK && swi_listing_count(listing) > 0)
-        st = is_checkpoint(store, listing, &known, err);
-    if (st == SW_OK && !known)
+        st = swi_claim_best(store, listing, &claim, err);
+    /* a loose file among others does not make a folder a checkpoint */
+    if (st == SW_OK && claim <= SWI_CLAIM_LOOSE)
         st = swi_fail(err, SW_ERR_EXISTS,
                       "%s: holds files and no checkpoint, so it is no earlier output, and is not "
                       "replaced; remove it yourself, or choose another destination",
@@ -139,7 +125,7 @@ static sw_status keep_foreign_file(const char *path, sw_error *err)
     swi_listing *listing = NULL;
     swi_quoted q;
     struct stat found;
-    bool known = false;
+    swi_claim claim = SWI_CLAIM_NONE;
     char *real = stat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0
                      ? realpath(path, NULL)
                      : NULL;
@@ -154,8 +140,8 @@ static sw_status keep_foreign_file(const char *path, sw_error *err)
     if (st == SW_OK)
         st = swi_listing_make(store, slash + 1, &limits, &listing, err);
     if (st == SW_OK)
-        st = is_checkpoint(store, listing, &known, err);
-    if (st == SW_OK && !known)
+        st = swi_claim_best(store, listing, &claim, err);
+    if (st == SW_OK && claim <= SWI_CLAIM_LOOSE)
         st = swi_fail(err, SW_ERR_EXISTS,
                       "%s: is no checkpoint, so it is no earlier output, and is not replaced; "
                       "remove it yourself, or choose another destination",

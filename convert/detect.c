@@ -80,6 +80,22 @@ static sw_status ask(const swi_detected *at, const swi_framework *only, claims *
     return SW_OK;
 }
 
+sw_status swi_claim_best(const swi_store *store, const swi_listing *listing, swi_claim *out,
+                         sw_error *err)
+{
+    swi_claim best = SWI_CLAIM_NONE;
+    for (size_t i = 0; i < swi_framework_count(); i++) {
+        const swi_framework *f = swi_framework_at(i);
+        swi_claim claim = SWI_CLAIM_NONE;
+        sw_status st = f->claim != NULL ? f->claim(store, listing, &claim, err) : SW_OK;
+        if (st != SW_OK)
+            return st;
+        best = claim > best ? claim : best;
+    }
+    *out = best;
+    return SW_OK;
+}
+
 static sw_status two_claims(const char *root, const claims *c, sw_error *err)
 {
     swi_quoted q;
@@ -89,7 +105,7 @@ static sw_status two_claims(const char *root, const claims *c, sw_error *err)
         swi_quote_str(&q, root), c->first->name, c->second->name, c->first->name, c->second->name);
 }
 
-static bool stands_back(const char *folder)
+bool swi_stands_back(const char *folder)
 {
     return strncmp(folder, "optim", 5) == 0;
 }
@@ -105,7 +121,7 @@ typedef struct children {
 
 static sw_status keep_child(children *c, swi_detected *d, const char *name, sw_error *err)
 {
-    bool back = stands_back(name);
+    bool back = swi_stands_back(name);
     size_t *count = back ? &c->back_count : &c->count;
     if (!back) {
         swi_quoted q;
@@ -154,8 +170,9 @@ static sw_status try_child(children *c, const swi_detected *here, const char *na
         st = two_claims(d.root, &k, err);
     else if (st == SW_OK && k.best == w->degree) {
         d.framework = k.first;
+        d.claim = k.best;
         st = keep_child(c, &d, name, err);
-    } else if (st == SW_OK && k.best == SWI_CLAIM_PART && !stands_back(name)) {
+    } else if (st == SW_OK && k.best == SWI_CLAIM_PART && !swi_stands_back(name)) {
         swi_quoted q;
         if (c->remains.size == 0)
             st = swi_buf_printf(&c->remains, err, "%s", swi_quote_str(&q, name));
@@ -248,6 +265,7 @@ static sw_status choose(const char *path, swi_detected *here, const swi_framewor
         }
     }
     here->framework = k.first != NULL ? k.first : only;
+    here->claim = k.best;
     if (here->framework == NULL) {
         st = nothing_found(path, err);
         goto done;
@@ -300,6 +318,7 @@ static sw_status detect_file(const char *path, const swi_framework *only, const 
     st = ask(&d, only, &k, err);
     if (st == SW_OK && k.best == SWI_CLAIM_WHOLE && k.second == NULL) {
         d.framework = k.first;
+        d.claim = k.best;
         d.alone = true;
         *out = d;
         return SW_OK;
@@ -314,6 +333,7 @@ static sw_status detect_file(const char *path, const swi_framework *only, const 
         return st;
     }
     d.framework = k.best != SWI_CLAIM_NONE && k.second == NULL ? k.first : all.first;
+    d.claim = all.best;
     if (d.framework == NULL)
         st = nothing_found(path, err);
     else if (k.best == SWI_CLAIM_NONE && all.second != NULL)

@@ -10,6 +10,7 @@ typedef struct swi_detected {
     swi_listing *listing; /* owned by the caller */
     char *root;           /* owned by the caller: the folder that was chosen */
     bool alone;           /* one file of the folder, which is a checkpoint by itself */
+    swi_claim claim;      /* how sure it is */
 } swi_detected;
 
 /*
@@ -21,5 +22,10 @@ typedef struct swi_detected {
 SW_MUST_USE sw_status swi_detect(const char *path, const char *from, const sw_limits *limits,
                                  sw_report *report, swi_detected *out, sw_error *err);
 void swi_detected_free(swi_detected *d);
+/* The surest claim on what is listed. */
+SW_MUST_USE sw_status swi_claim_best(const swi_store *store, const swi_listing *listing,
+                                     swi_claim *out, sw_error *err);
+/* Folders of such names (of an optimizer) give way to others beside them. */
+bool swi_stands_back(const char *folder);
 
 #endif

@@ -1,11 +1,13 @@
 #include "folder.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/names.h"
+#include "base/report.h"
 #include "container/foreign.h"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
@@ -31,6 +33,19 @@ static size_t depth_of(const char *path)
     return depth;
 }
 
+/* What may not be looked into, beside the checkpoint, is a matter of the tree: it is said. */
+static sw_status unless_forbidden(const walk *w, const char *path, sw_error *cause, sw_error *err)
+{
+    if (cause->status == SW_ERR_IO && (cause->sys_errno == EACCES || cause->sys_errno == EPERM)) {
+        swi_finding_in in = {
+            .severity = SW_WARNING, .status = SW_ERR_IO, .code = "unreadable-file", .file = path};
+        return swi_report_error(w->report, &in, cause, err);
+    }
+    if (err != NULL)
+        *err = *cause;
+    return cause->status;
+}
+
 static sw_status visit(void *ctx, const swi_entry *entry, sw_error *err)
 {
     walk *w = ctx;
@@ -45,8 +60,18 @@ static sw_status visit(void *ctx, const swi_entry *entry, sw_error *err)
     if (entry->kind != SWI_ENTRY_FILE || entry->bytes == 0 ||
         swi_names_find(w->known, entry->path, strlen(entry->path)) >= 0)
         return SW_OK;
-    return swi_foreign_check(swi_checkpoint_store(w->checkpoint), entry->path, w->limits, w->buffer,
-                             BUFFER_BYTES, w->report, &w->tally, err);
+    sw_error cause = {0};
+    sw_status st = swi_foreign_check(swi_checkpoint_store(w->checkpoint), entry->path, w->limits,
+                                     w->buffer, BUFFER_BYTES, w->report, &w->tally, &cause);
+    return st == SW_OK ? SW_OK : unless_forbidden(w, entry->path, &cause, err);
+}
+
+static sw_status visit_folder(walk *w, const char *path, sw_error *err)
+{
+    sw_error cause = {0};
+    sw_status st = swi_store_list(swi_checkpoint_store(w->checkpoint), path, w->limits->files,
+                                  visit, w, &cause);
+    return st == SW_OK ? SW_OK : unless_forbidden(w, path, &cause, err);
 }
 
 static sw_status list_known(walk *w, sw_error *err)
@@ -84,8 +109,7 @@ sw_status swi_folder_check(const sw_checkpoint *checkpoint, const sw_limits *lim
         if (st == SW_OK)
             st = swi_buf_u8(&path, '\0', err);
         if (st == SW_OK)
-            st = swi_store_list(swi_checkpoint_store(checkpoint), (const char *)path.data,
-                                limits->files, visit, &w, err);
+            st = visit_folder(&w, (const char *)path.data, err);
         swi_buf_free(&path);
     }
     tally->checked_bytes += w.tally.checked_bytes;

@@ -42,6 +42,7 @@ typedef struct swi_opening {
     swi_builder *builder;
     sw_report *report;         /* may be NULL */
     sw_checkpoint *checkpoint; /* where sections and facts go */
+    bool ambiguous; /* set with SW_ERR_CONFLICT: which of several checkpoints is meant? */
 } swi_opening;
 
 /*

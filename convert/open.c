@@ -110,7 +110,7 @@ void swi_opening_keep(swi_opening *o, void *data, void (*free_data)(void *))
 }
 
 /* The reader's work, then the catalog and the files behind it. */
-static sw_status read_catalog(sw_checkpoint *c, sw_report *report, sw_error *err)
+static sw_status read_catalog(sw_checkpoint *c, sw_report *report, bool *recognised, sw_error *err)
 {
     swi_builder *builder = NULL;
     sw_status st = swi_builder_make(&c->limits, &builder, err);
@@ -127,6 +127,7 @@ static sw_status read_catalog(sw_checkpoint *c, sw_report *report, sw_error *err
     st = c->at.framework->open(&o, err);
     if (st != SW_OK) {
         swi_builder_free(builder);
+        *recognised = !o.ambiguous;
         swi_quoted q;
         swi_error_prefix(err, "%s: %s", c->at.framework->name, swi_quote_str(&q, c->at.root));
         return st;
@@ -169,7 +170,7 @@ sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, 
         st = swi_detect(path, options ? options->from : NULL, &c->limits, report, &c->at, err);
     *recognised = st == SW_OK;
     if (st == SW_OK)
-        st = read_catalog(c, report, err);
+        st = read_catalog(c, report, recognised, err);
     if (st != SW_OK) {
         sw_checkpoint_close(c);
         return st;

@@ -78,7 +78,10 @@ static sw_status shards_of_index(swi_shards *r, sw_error *err)
             swi_opening_incomplete(r->o);
         if (st == SW_OK && missing)
             st = finding(r, SW_DEFECT, SW_ERR_INCOMPLETE, "missing-file", name,
-                         "the index names this file and it is not there", err);
+                         e == NULL || e->is_link
+                             ? "the index names this file and it is not there"
+                             : "the index names this file and it is no regular file",
+                         err);
     }
     for (size_t i = 0; st == SW_OK && i < swi_listing_count(r->o->listing); i++) {
         const swi_listing_entry *e = swi_listing_at(r->o->listing, i);

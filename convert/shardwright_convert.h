@@ -92,6 +92,8 @@ typedef struct sw_verify_summary {
     char root[1024];
     uint64_t tensors, pieces, values, files;
     uint64_t tensor_bytes;
+    bool has_step; /* it tells of which step of the run it is: */
+    uint64_t step;
     sw_tally tally;           /* read, checked, unchecked */
     bool nothing_to_check;    /* the digest level found no CRC or digest at all */
     uint64_t listed_tensors;  /* in the digest list */
@@ -107,6 +109,70 @@ typedef struct sw_verify_summary {
  */
 SW_API SW_MUST_USE sw_status sw_verify(const char *path, const sw_verify_options *options,
                                        sw_report *report, sw_verify_summary *out, sw_error *err);
+
+/* ---- auditing a run ------------------------------------------------------------------------ */
+
+typedef enum sw_run_state {
+    SW_RUN_COMPLETE = 1,
+    SW_RUN_INCOMPLETE, /* cut, missing, corrupt: `why` */
+    SW_RUN_UNSAFE,     /* it would run code when loaded */
+    SW_RUN_UNFINISHED, /* its name is one of before a save is done: "tmp-checkpoint-500" */
+    SW_RUN_UNKNOWN     /* it could not be judged: `why` */
+} sw_run_state;
+
+typedef struct sw_run_checkpoint {
+    const char *name; /* in the run's folder */
+    sw_run_state state;
+    const char *why;       /* "" when it is complete */
+    const char *framework; /* "": not known */
+    bool has_number;       /* its name tells one: */
+    bool is_epoch;         /* of epochs rather than of steps */
+    uint64_t number;
+    bool has_step; /* it tells one itself: */
+    uint64_t step;
+    uint64_t tensors, tensor_bytes;
+} sw_run_checkpoint;
+
+typedef enum sw_pointer_verdict {
+    SW_POINTER_TRUE = 1,
+    SW_POINTER_BEHIND,     /* a newer complete checkpoint is there */
+    SW_POINTER_INCOMPLETE, /* what it names is not complete */
+    SW_POINTER_MISSING,    /* what it names is not there */
+    SW_POINTER_UNKNOWN     /* it cannot be read, or what it names could not be judged */
+} sw_pointer_verdict;
+
+/* A file ("latest", "latest_checkpointed_iteration.txt") or a link that names a checkpoint. */
+typedef struct sw_run_pointer {
+    const char *name;
+    const char *says; /* its text, escaped */
+    const char *to;   /* the checkpoint that it names; "": none of the run */
+    sw_pointer_verdict verdict;
+} sw_run_pointer;
+
+typedef struct sw_run sw_run;
+
+/*
+ * Judges every checkpoint of the run at `path`, as sw_verify does at the level of the options (0:
+ * SW_LEVEL_COVERAGE, metadata and sizes), and what points at the latest one. A run is a folder that
+ * is no checkpoint by itself and holds several, or one and a pointer; `always`: whatever it is. One
+ * that lies a level deeper is found ("other-folder"). *out is NULL when it is no run.
+ * What speaks against the newest checkpoint and against pointers is in `report` as defects, what
+ * speaks against others as warnings.
+ */
+SW_API SW_MUST_USE sw_status sw_run_audit(const char *path, const sw_verify_options *options,
+                                          bool always, sw_report *report, sw_run **out,
+                                          sw_error *err);
+SW_API void sw_run_free(sw_run *run);
+SW_API const char *sw_run_root(const sw_run *run);
+/* By number, those whose name tells none last. */
+SW_API size_t sw_run_count(const sw_run *run);
+/* false when i is out of range. */
+SW_API bool sw_run_at(const sw_run *run, size_t i, sw_run_checkpoint *out);
+SW_API bool sw_run_pointer_at(const sw_run *run, size_t i, sw_run_pointer *out);
+/* The one with the highest number, finished or not complete; -1: no name tells a number. */
+SW_API int64_t sw_run_newest(const sw_run *run);
+/* The same of those that are complete. */
+SW_API int64_t sw_run_newest_complete(const sw_run *run);
 
 /* ---- content digests (specs/digest.md) ----------------------------------------------------- */
 

@@ -162,6 +162,7 @@ static sw_status several_files(reading *r, const loose *l, sw_error *err)
     swi_buf names = {0};
     size_t named = 0;
     sw_status st = SW_OK;
+    r->o->ambiguous = true;
     for (size_t i = 0; st == SW_OK && i < swi_listing_count(r->o->listing); i++) {
         const swi_listing_entry *e = swi_listing_at(r->o->listing, i);
         bool is = false;

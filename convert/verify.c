@@ -7,6 +7,7 @@
 #include "hash.h"
 #include "replica_check.h"
 #include "scan.h"
+#include "step_found.h"
 #include "verify_values.h"
 
 /* Whether the error tells of the checkpoint rather than of this program's circumstances. */
@@ -57,6 +58,21 @@ static sw_status as_finding(const sw_error *cause, sw_report *report, sw_error *
         .offset_bytes = cause->offset_bytes,
     };
     return swi_report_error(report, &in, cause, err);
+}
+
+/* The step that it tells, held against its name. */
+static sw_status find_step(const sw_checkpoint *c, const char *path, sw_report *report,
+                           sw_verify_summary *s, sw_error *err)
+{
+    swi_step_found found;
+    sw_status st = swi_step_find(c, path, &found, err);
+    if (st == SW_OK)
+        st = swi_step_check_name(path, &found, report, err);
+    if (st == SW_OK && found.number >= 0) {
+        s->has_step = true;
+        s->step = (uint64_t)found.number;
+    }
+    return st;
 }
 
 static void describe(const sw_checkpoint *c, sw_verify_summary *s)
@@ -154,10 +170,13 @@ sw_status sw_verify(const char *path, const sw_verify_options *options, sw_repor
         return st;
     }
     describe(c, &sum);
-    if (o->level == 0 || o->level >= SW_LEVEL_DIGEST)
+    st = find_step(c, path, report, &sum, err);
+    if (st == SW_OK && (o->level == 0 || o->level >= SW_LEVEL_DIGEST))
         st = check_bytes(c, o, report, &sum, err);
     if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
         st = swi_verify_values(c, &o->work, report, err);
+    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
+        st = swi_steps_check(c, report, err);
     if (st == SW_OK && o->digests != NULL)
         st = check_digests(c, o, report, &sum, err);
     sw_checkpoint_close(c);

@@ -143,7 +143,7 @@ def check_document(run, spec, codes):
     except ValueError as error:
         expect(f"{verb}: valid JSON", False, f"{error}\n{run}")
         return {}
-    keys = {**spec["all"], **spec.get(verb, {})}
+    keys = {**spec["all"], **spec["run" if "run" in document else verb if verb in spec else "all"]}
     failed = "error" in document
     keys["error"].optional = not failed
     check_object(verb, document, keys, run.code == 0)

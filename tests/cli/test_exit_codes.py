@@ -38,6 +38,21 @@ def make_folders():
     os.mkdir("empty")
     shutil.copytree("demo", "run/step-1")
     shutil.copytree("demo", "run/step-2")
+    shutil.copytree("run", "run-cut")
+    os.remove("run-cut/step-2/.metadata")
+    shutil.copytree("run", "run-behind")
+    with open("run-behind/latest", "w") as file:
+        file.write("step-1")
+    shutil.copytree("run", "run-unsafe")
+    shutil.copy("unsafe/rng_state.pth", "run-unsafe/step-1")
+    shutil.copytree("run", "run-old-cut")
+    os.remove("run-old-cut/step-1/__1_0.distcp")
+    shutil.copytree("run", "run-unknown")
+    for name in ("a.pt", "b.pt"):
+        with open(f"run-unknown/{name}", "wb") as file:
+            file.write(b"x")
+        os.makedirs("run-unknown/step-3", exist_ok=True)
+        shutil.copy(f"run-unknown/{name}", "run-unknown/step-3")
     os.mkdir("hf")
     write_st("hf/model.safetensors", {"w": ("F32", [4], bytes(16))})
     os.mkdir("bits")
@@ -76,7 +91,20 @@ TABLE = [
     (2, "No such file", "inspect absent"),
     (2, "No such file", "convert absent out-2 --to hf"),
     (2, "No such file", "cat absent w"),
-    (2, "holds several checkpoints", "inspect run"),
+    (2, "holds several checkpoints", "convert run out-2 --to hf"),
+    (0, "newest complete: step-2", "inspect run"),
+    (0, "ok", "verify run"),
+    (0, "newest: step-2", "verify --level digest run"),
+    (0, "step-1: not complete", "verify run-old-cut"),
+    (1, "newest complete: step-1", "verify run-cut"),
+    (1, "newest complete: step-1", "inspect run-cut"),
+    (1, "pointer-behind", "verify run-behind"),
+    (5, "system", "verify --level digest run-unsafe"),
+    (2, "several files of torch.save", "verify run-unknown"),
+    (2, "several files of torch.save", "verify run-unknown/step-3"),
+    (2, "no checkpoints are in it", "verify --run demo"),
+    (0, "newest: step-2", "verify --run run"),
+    (2, "not of a --run", "verify --run run --digests x"),
     (2, ".metadata is missing", "convert no-index out-2 --to hf"),
     (2, "__1_0.distcp", "convert cut out-2 --to hf"),
     (2, "__2_0.distcp", "convert flipped out-2 --to hf"),

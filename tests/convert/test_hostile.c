@@ -129,6 +129,56 @@ static void test_pipe_in_the_folder(void **state)
     outcome_free(&o);
 }
 
+static void test_pipe_as_payload(void **state)
+{
+    char *dir = *state, *folder = harness_path(dir, "step");
+    make_small(folder);
+    outcome o;
+    harness_remove(harness_path(folder, "__0_0.distcp"));
+    assert_int_equal(mkfifo(harness_path(folder, "__0_0.distcp"), 0600), 0);
+    run_verify(folder, &o);
+    assert_found(&o, SW_DEFECT, "missing-file", "__0_0.distcp", NULL,
+                 "__0_0.distcp is no regular file: .metadata places");
+    outcome_free(&o);
+    char *model = harness_path(dir, "hf");
+    harness_write_text(harness_path(model, "model.safetensors.index.json"),
+                       "{\"weight_map\": {\"w\": \"a.safetensors\", \"v\": \"b.safetensors\"}}");
+    write_st_one(harness_path(model, "a.safetensors"), "w", 2, 2, 0);
+    assert_int_equal(mkfifo(harness_path(model, "b.safetensors"), 0600), 0);
+    run_verify(model, &o);
+    assert_found(&o, SW_DEFECT, "missing-file", "b.safetensors", NULL, "it is no regular file");
+    outcome_free(&o);
+}
+
+/* What may not be read beside the checkpoint is said, and keeps nothing from being verified. */
+static void test_forbidden_beside(void **state)
+{
+    char *dir = *state, *folder = harness_path(dir, "step");
+    bool root = geteuid() == 0;
+    char back[4096];
+    outcome o;
+    make_small(folder);
+    harness_write_text(harness_path(folder, "logs/x.txt"), "x");
+    harness_write_text(harness_path(folder, "secret.pt"), "x");
+    assert_int_equal(chmod(dir, 0755), 0);
+    assert_int_equal(chmod(harness_path(folder, "logs"), 0), 0);
+    assert_int_equal(chmod(harness_path(folder, "secret.pt"), 0), 0);
+    /* root may read everything, and others may not come here but by a relative path */
+    assert_non_null(getcwd(back, sizeof back));
+    assert_int_equal(chdir(dir), 0);
+    if (root)
+        assert_int_equal(seteuid(65534), 0);
+    run_verify("step", &o);
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    assert_int_equal(chdir(back), 0);
+    (void)chmod(harness_path(folder, "logs"), 0700);
+    assert_fine(&o);
+    assert_found(&o, SW_WARNING, "unreadable-file", "logs", NULL, "Permission denied");
+    assert_found(&o, SW_WARNING, "unreadable-file", "secret.pt", NULL, "Permission denied");
+    outcome_free(&o);
+}
+
 /* ---- pickles that would run code ------------------------------------------------------------- */
 
 #define EVIL "proto:2 M:posix/system ( 'true' t R ."
@@ -328,6 +378,8 @@ int main(void)
         test_in_dir(test_payload_behind_a_linked_folder),
         test_in_dir(test_links_as_payload),
         test_in_dir(test_pipe_in_the_folder),
+        test_in_dir(test_pipe_as_payload),
+        test_in_dir(test_forbidden_beside),
         test_in_dir(test_unsafe_side_files),
         test_in_dir(test_cut_side_archive),
         test_in_dir(test_unsafe_value),

@@ -494,6 +494,11 @@ static void test_one_file_in_a_folder(void **state)
     expect_framework(*state, "torch"); /* one level too high */
     write_small(in(state, "run/other.pth"));
     expect_error(in(state, "run"), SW_ERR_CONFLICT, "(model.pt, other.pth); name one of them");
+    outcome o; /* no checkpoint was judged, as when one is converted */
+    run_verify(in(state, "run"), &o);
+    assert_run_refused(&o, SW_ERR_CONFLICT, "name one of them", NULL);
+    assert_int_equal(bad_findings(&o), 0);
+    outcome_free(&o);
     /* a model's own name settles it */
     write_small(in(state, "run/pytorch_model.bin"));
     expect_framework(in(state, "run"), "torch");

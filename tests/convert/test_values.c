@@ -171,11 +171,132 @@ static void damage_is_passed_over(void **state)
     outcome_free(&o);
 }
 
+/* ---- steps --------------------------------------------------------------------------------- */
+
+static void put_step(dcp_world *w, const char *parameter, int rank, float step)
+{
+    static const int64_t none[4] = {0};
+    char path[64];
+    snprintf(path, sizeof path, "optimizer/state/%s/step", parameter);
+    dcp_whole(w, path, rank, 0, none, step);
+}
+
+/* Q8: every counter of a file says one step, and those of another file a later one. */
+static void files_of_two_saves(void **state)
+{
+    char *dir = harness_path(*state, "dcp");
+    outcome o;
+    for (int late = 0; late < 2; late++) {
+        dcp_world *w = dcp_begin();
+        put_step(w, "a", 0, 10);
+        put_step(w, "b", 1, late ? 11 : 10);
+        put_step(w, "c", 0, 10);
+        put_step(w, "d", 1, late ? 11 : 10);
+        dcp_end(w, dir);
+        verify_values(dir, &o);
+        assert_fine(&o);
+        if (late)
+            assert_found(&o, SW_WARNING, "mixed-steps", "__1_0.distcp", NULL,
+                         "every optimizer step in this file is 11, and in __0_0.distcp 10");
+        assert_int_equal(sw_report_total(o.report, SW_WARNING), late);
+        assert_int_equal(sw_report_total(o.report, SW_NOTE), 0);
+        outcome_free(&o);
+    }
+}
+
+/* A parameter that was trained less is no mixture: within a file, or where a file has too few. */
+static void parameters_trained_less(void **state)
+{
+    static const float steps[][4] = {{10, 10, 7, 10}, {10, 9, 10, 9}};
+    for (int i = 0; i < 2; i++) {
+        char *dir = harness_path(*state, "dcp%d", i);
+        outcome o;
+        dcp_world *w = dcp_begin();
+        put_step(w, "a", 0, steps[i][0]);
+        put_step(w, "b", i == 0 ? 0 : 1, steps[i][1]);
+        put_step(w, "c", i == 0 ? 1 : 2, steps[i][2]);
+        put_step(w, "d", i == 0 ? 1 : 3, steps[i][3]);
+        dcp_end(w, dir);
+        verify_values(dir, &o);
+        assert_fine(&o);
+        assert_found(&o, SW_NOTE, "steps-vary", NULL, NULL, i == 0 ? "from 7 (" : "from 9 (");
+        assert_int_equal(sw_report_total(o.report, SW_WARNING), 0);
+        outcome_free(&o);
+    }
+}
+
+/* The step that a value tells, against the name of the folder. */
+static void step_of_the_name(void **state)
+{
+    static const struct {
+        const char *folder, *value;
+        int64_t step;
+        bool told, said;
+    } cases[] = {
+        {"step-20", "train_state/step", 20, true, false},
+        {"step-21", "train_state/step", 20, true, false}, /* counted from 0 */
+        {"step-300", "train_state/step", 200, true, true},
+        {"iter_0000300", "iteration", 200, true, true},
+        {"checkpoint-3", "global_step", 3000, true, false}, /* the third one */
+        {"epoch-3", "global_step", 3000, true, false},
+        {"step-300", "lr_scheduler/step", 200, false, false},
+        {"step-300", "a/b/step", 200, false, false},
+        {"step-300", "step", -1, false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *dir = harness_path(*state, "%zu/%s", i, cases[i].folder);
+        int64_t step = cases[i].step;
+        outcome o;
+        dcp_world *w = dcp_begin();
+        dcp_whole(w, "model/w", 0, 1, (const int64_t[]){4}, 100);
+        dcp_object(w, cases[i].value, 0, emit_int, &step);
+        dcp_end(w, dir);
+        verify_values(dir, &o);
+        assert_fine(&o);
+        assert_int_equal(o.verified.has_step, cases[i].told);
+        if (cases[i].told)
+            assert_int_equal(o.verified.step, step);
+        if ((find_finding(&o, "step-differs", NULL, NULL) != NULL) != cases[i].said)
+            fail_msg("%s with %s", cases[i].folder, cases[i].value);
+        if (cases[i].said)
+            assert_found(&o, SW_NOTE, "step-differs", NULL, NULL, "and of step 200 by");
+        outcome_free(&o);
+    }
+}
+
+/* Copies that ranks saved are compared at this level too. */
+static void copies_that_differ(void **state)
+{
+    char *dir = harness_path(*state, "dcp");
+    outcome o;
+    dcp_world *w = dcp_begin();
+    const int64_t four[] = {4}, zero[] = {0};
+    dcp_item *it = dcp_tensor(w, "model/w", 1, four, 0);
+    dcp_chunk(w, it, 0, zero, four);
+    it->base = 5;
+    dcp_chunk(w, it, 1, zero, four);
+    dcp_write_files(w, dir);
+    dcp_write_index(w, dir, "__0.metadata", 0);
+    dcp_write_index(w, dir, "__1.metadata", 1);
+    dcp_free(w);
+    verify_values(dir, &o);
+    assert_int_equal(o.status, SW_OK);
+    assert_found(&o, SW_DEFECT, "replicas-differ", NULL, "model.w", "first at [0]");
+    outcome_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test_in_dir(every_type), test_in_dir(the_first_of_many),     test_in_dir(constants),
-        test_in_dir(duplicates), test_in_dir(damage_is_passed_over),
+        test_in_dir(every_type),
+        test_in_dir(the_first_of_many),
+        test_in_dir(constants),
+        test_in_dir(duplicates),
+        test_in_dir(damage_is_passed_over),
+        test_in_dir(files_of_two_saves),
+        test_in_dir(parameters_trained_less),
+        test_in_dir(step_of_the_name),
+        test_in_dir(copies_that_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
