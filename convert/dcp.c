@@ -12,7 +12,6 @@
 
 #include "base/arena.h"
 #include "base/report.h"
-#include "base/sniff.h"
 #include "base/text.h"
 #include "dcp_state.h"
 #include "frameworks.h"
@@ -115,34 +114,39 @@ static sw_status refuse_unsafe(swi_opening *o, const char *path, const swi_pickl
     return SW_ERR_UNSAFE;
 }
 
+/* Dangerous names are refused, whatever else is wrong with it. */
+static sw_status parse_index(swi_opening *o, const char *path, swi_feed *feed, swi_dcp_part *out,
+                             sw_error *err)
+{
+    swi_pickle_unsafe unsafe = {0};
+    swi_opening_memory(o, PARSE_FACTOR * swi_feed_left(feed));
+    sw_status st = swi_dcp_meta_parse(feed, &o->limits, &unsafe, &out->meta, err);
+    if (unsafe.total == 0 || st == SW_ERR_NOMEM)
+        return st == SW_OK ? SW_OK : swi_error_prefix(err, "%s", path);
+    if (st == SW_OK) {
+        swi_dcp_meta_free(out->meta);
+        out->meta = NULL;
+    }
+    if (st == SW_OK || (err != NULL && err->status != SW_ERR_UNSAFE))
+        swi_fail_at(err, SW_ERR_UNSAFE, "DCP-2", unsafe.at[0].offset_bytes,
+                    "%s would run code when loaded: it names %s", path, unsafe.at[0].name);
+    return refuse_unsafe(o, path, &unsafe, err);
+}
+
 static sw_status read_index(swi_opening *o, const char *path, swi_dcp_part *out, sw_error *err)
 {
-    uint8_t *data = NULL;
-    size_t size = 0;
-    sw_status st = swi_store_read_all(o->store, path, o->limits.metadata_bytes, &data, &size, err);
+    swi_file *file = NULL;
+    sw_status st = swi_store_open_read(o->store, path, &file, err);
     if (st != SW_OK)
         return st;
-    swi_opening_memory(o, PARSE_FACTOR * (uint64_t)size);
-    swi_pickle_unsafe unsafe = {0};
-    st = swi_dcp_meta_parse(data, size, &o->limits, &unsafe, &out->meta, err);
-    if (unsafe.total > 0 && st != SW_ERR_NOMEM) {
-        if (st == SW_OK) {
-            swi_dcp_meta_free(out->meta);
-            out->meta = NULL;
-        }
-        if (st == SW_OK || (err != NULL && err->status != SW_ERR_UNSAFE))
-            swi_fail_at(err, SW_ERR_UNSAFE, "DCP-2", unsafe.at[0].offset_bytes,
-                        "%s would run code when loaded: it names %s", path, unsafe.at[0].name);
-        st = refuse_unsafe(o, path, &unsafe, err);
-    }
-    const char *looks = swi_sniff(data, size);
-    bool pickle = looks != NULL && strcmp(looks, "a pickle") == 0;
-    if (st == SW_ERR_FORMAT && looks != NULL && !pickle)
-        st = swi_fail_at(err, SW_ERR_FORMAT, "DCP-2", 0, "%s is %s, not a pickled index", path,
-                         looks);
-    else if (st != SW_OK && st != SW_ERR_UNSAFE)
-        swi_error_prefix(err, "%s", path);
-    free(data);
+    swi_feed feed = swi_file_feed(file);
+    if (swi_feed_left(&feed) > o->limits.metadata_bytes)
+        st = swi_fail(err, SW_ERR_LIMIT, "%s: holds %" PRIu64 " bytes, the limit is %" PRIu64, path,
+                      swi_feed_left(&feed), o->limits.metadata_bytes);
+    if (st == SW_OK)
+        st = parse_index(o, path, &feed, out, err);
+    swi_feed_end(&feed);
+    swi_file_close(file);
     if (st == SW_OK)
         out->path = path;
     return st;

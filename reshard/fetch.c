@@ -131,8 +131,8 @@ static sw_status read_span(const job *j, const swi_span *span, uint8_t *bounce, 
     return SW_OK;
 }
 
-/* A span is swapped by whole elements from its start on, when all lie on such borders. */
-static bool swaps_whole(const swi_box *box)
+/* Whether the box's elements lie whole elements apart, so that a span is made of such. */
+static bool steps_whole(const swi_box *box)
 {
     for (uint32_t k = 0; k < box->axes; k++)
         if (box->far_stride[k] % box->element_bytes != 0)
@@ -151,7 +151,7 @@ static sw_status read_box(const job *j, swi_box *box, uint8_t *bounce, size_t bo
     bool direct = swi_box_has_runs(box) && (box->axes <= 1 || swi_box_run_bytes(box) >= DIRECT_RUN);
     if (direct)
         swi_spans_begin(&walk, box, SIZE_MAX / 2, 0, true);
-    else if (j->extent->swap && !swaps_whole(box))
+    else if (j->extent->swap && !steps_whole(box))
         swi_spans_begin(&walk, box, j->element_bytes, 0, false);
     else
         swi_spans_begin(&walk, box, bounce_bytes, GAP_MAX, false);
@@ -205,7 +205,7 @@ static sw_status read_strided(const job *j, swi_box *box, uint8_t *window, sw_er
     swi_span span;
     sw_status status = SW_OK;
     swi_box_normalise(box);
-    if (box->far_base % j->element_bytes != 0)
+    if (box->far_base % j->element_bytes != 0 || !steps_whole(box))
         return swi_fail(err, SW_ERR_UNSUPPORTED, "part of a strided record off its elements");
     bool direct = swi_box_has_runs(box) && box->axes <= 1;
     swi_spans_begin(&walk, box, direct ? SIZE_MAX / 2 : half / 16 * 16, 0, false);

@@ -8,6 +8,9 @@
 #include "base/arena.h"
 #include "base/text.h"
 
+/* How much is kept in the window: most opcodes with their argument are shorter. */
+#define MARGIN ((size_t)4 << 10)
+
 typedef struct opcode {
     sw_status (*run)(swi_pm *m);
     const char *name;
@@ -32,8 +35,10 @@ sw_status swi_pm_fail(swi_pm *m, sw_status status, const char *clause, const cha
 
 sw_status swi_pm_cut(swi_pm *m)
 {
-    return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-3", "the input ends inside it (%zu bytes in all)",
-                       m->c->size - m->start);
+    m->cut = true;
+    return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-3",
+                       "the input ends inside it (%" PRIu64 " bytes in all)",
+                       swi_feed_position(m->feed) + swi_feed_left(m->feed) - m->start);
 }
 
 sw_status swi_pm_underflow(swi_pm *m)
@@ -156,10 +161,10 @@ static sw_status put(swi_pm *m, uint64_t number)
     if (!swi_pm_has(m, 1))
         return swi_pm_underflow(m);
     /* A pickle cannot have put more values than it has bytes: sparse numbers are not genuine. */
-    if (number >= m->c->pos - m->start)
+    uint64_t passed = swi_feed_position(m->feed) - m->start;
+    if (number >= passed)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-11",
-                           "memo number %" PRIu64 " after only %zu bytes", number,
-                           m->c->pos - m->start);
+                           "memo number %" PRIu64 " after only %" PRIu64 " bytes", number, passed);
     sw_value v = m->stack[m->top - 1];
     note_number(m, v, number);
     return swi_ref_put(m->g, number, v, m->err);
@@ -357,12 +362,13 @@ static sw_status op_frame(swi_pm *m)
     uint64_t size;
     if (!swi_get_u64le(m->c, &size))
         return swi_pm_cut(m);
-    if (size > swi_cursor_left(m->c))
-        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-6", "a frame of %" PRIu64 " bytes, %zu are left",
-                           size, swi_cursor_left(m->c));
+    uint64_t left = swi_feed_left(m->feed);
+    if (size > left)
+        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-6",
+                           "a frame of %" PRIu64 " bytes, %" PRIu64 " are left", size, left);
     if (m->op_pos < m->frame_end)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-6", "a frame begins inside another");
-    m->frame_end = m->c->pos + (size_t)size;
+    m->frame_end = swi_feed_position(m->feed) + size;
     return SW_OK;
 }
 
@@ -540,16 +546,35 @@ static sw_status run_one(swi_pm *m)
     }
 }
 
+/* An opcode that the window cuts runs again, with so much more of the input in it. */
+static sw_status run_again(swi_pm *m, size_t pos)
+{
+    size_t want = 2 * (m->c->size - pos);
+    m->cut = false;
+    m->c->pos = pos;
+    *m->err = (sw_error){0};
+    return swi_feed_more(m->feed, want, m->err);
+}
+
 static sw_status run(swi_pm *m)
 {
     swi_cursor *c = m->c;
+    const size_t ahead = m->feed->window_bytes < MARGIN ? m->feed->window_bytes : MARGIN;
     while (!m->stopped) {
-        m->op_pos = c->pos;
+        if (swi_cursor_left(c) < ahead && m->feed->behind > 0) {
+            sw_status status = swi_feed_more(m->feed, ahead, m->err);
+            if (status != SW_OK)
+                return status;
+        }
+        size_t pos = c->pos;
+        m->op_pos = m->feed->passed + pos;
         if (!swi_get_u8(c, &m->op)) {
             m->op = '.';
             return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-3", "missing: the input ends before it");
         }
         sw_status status = run_one(m);
+        if (status != SW_OK && m->cut && m->feed->behind > 0)
+            status = run_again(m, pos);
         if (status != SW_OK)
             return status;
     }
@@ -560,15 +585,26 @@ sw_status swi_pickle_read(swi_cursor *cursor, const swi_pickle_options *options,
                           sw_value_graph *graph, sw_value *root, swi_pickle_unsafe *unsafe,
                           sw_error *err)
 {
+    swi_feed feed = {.cursor = *cursor};
+    sw_status status = swi_pickle_read_feed(&feed, options, graph, root, unsafe, err);
+    *cursor = feed.cursor;
+    return status;
+}
+
+sw_status swi_pickle_read_feed(swi_feed *feed, const swi_pickle_options *options,
+                               sw_value_graph *graph, sw_value *root, swi_pickle_unsafe *unsafe,
+                               sw_error *err)
+{
     static const swi_pickle_options defaults;
     sw_error local = {0};
     swi_pm m = {
-        .c = cursor,
+        .feed = feed,
+        .c = &feed->cursor,
         .g = graph,
         .options = options != NULL ? options : &defaults,
         .unsafe = unsafe,
         .err = err != NULL ? err : &local,
-        .start = cursor->pos,
+        .start = swi_feed_position(feed),
         .getattr = {SWI_TAG_UNSET},
     };
     if (unsafe != NULL)

@@ -10,7 +10,7 @@
 #define SW_CODEC_PICKLE_H
 
 #include "base/buf.h"
-#include "base/cursor.h"
+#include "base/feed.h"
 #include "base/report.h"
 #include "model/value.h"
 
@@ -75,6 +75,11 @@ typedef struct swi_pickle_unsafe {
 SW_MUST_USE sw_status swi_pickle_read(swi_cursor *cursor, const swi_pickle_options *options,
                                       sw_value_graph *graph, sw_value *root,
                                       swi_pickle_unsafe *unsafe, sw_error *err);
+
+/* The same from a feed, which is left behind the STOP. */
+SW_MUST_USE sw_status swi_pickle_read_feed(swi_feed *feed, const swi_pickle_options *options,
+                                           sw_value_graph *graph, sw_value *root,
+                                           swi_pickle_unsafe *unsafe, sw_error *err);
 
 /* Whether loading this global by name would be dangerous (os.system, builtins.eval ...). */
 bool swi_pickle_global_unsafe(const char *module, const char *name);

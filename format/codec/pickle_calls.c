@@ -56,7 +56,7 @@ static const struct {
 /* ---- globals ------------------------------------------------------------------------------------
  */
 
-static sw_status list_unsafe(swi_pm *m, const char *module, const char *name, size_t pos)
+static sw_status list_unsafe(swi_pm *m, const char *module, const char *name, uint64_t pos)
 {
     swi_quoted module_room, name_room;
     const char *shown_module = swi_quote_str(&module_room, module);

@@ -15,7 +15,8 @@ typedef struct swi_pm_made {
 } swi_pm_made;
 
 typedef struct swi_pm {
-    swi_cursor *c;
+    swi_feed *feed;
+    swi_cursor *c; /* its cursor */
     sw_value_graph *g;
     const swi_pickle_options *options;
     swi_pickle_unsafe *unsafe; /* NULL: the first one fails */
@@ -28,16 +29,17 @@ typedef struct swi_pm {
     uint8_t op;
     bool stopped;
     int protocol;
-    size_t start;     /* of the pickle, in the cursor */
-    size_t op_pos;    /* of the opcode that runs */
-    size_t frame_end; /* 0: no frame */
+    uint64_t start;     /* of the pickle, in the input */
+    uint64_t op_pos;    /* of the opcode that runs */
+    uint64_t frame_end; /* 0: no frame */
+    bool cut;           /* the window ended inside the opcode, which has done nothing */
     /*
      * builtins.getattr of a nested class is how old protocols name it; anything else done with it
      * is dangerous. So each time that it gets on the stack must be matched by such a call.
      */
     sw_value getattr;
     uint64_t getattr_pushed, getattr_named;
-    size_t getattr_pos;
+    uint64_t getattr_pos;
     swi_pm_made made[SWI_PM_MADE_MAX]; /* a ring */
     size_t made_count;
     swi_buf scratch;
@@ -46,7 +48,10 @@ typedef struct swi_pm {
 /* "pickle: OPCODE: TEXT", with the clause and the position of the opcode. */
 sw_status swi_pm_fail(swi_pm *m, sw_status status, const char *clause, const char *fmt, ...)
     SW_PRINTF(4, 5);
-/* The input ends inside the opcode's argument. */
+/*
+ * The opcode's argument goes on behind the window: to be returned before anything was changed, for
+ * the opcode runs again with more of the input in the window, or fails if there is no more.
+ */
 sw_status swi_pm_cut(swi_pm *m);
 sw_status swi_pm_grow(swi_pm *m);
 

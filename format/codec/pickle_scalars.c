@@ -236,9 +236,12 @@ sw_status swi_pm_counted(swi_pm *m)
         return swi_pm_cut(m);
     if (m->op == 'T' && size > INT32_MAX)
         return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-10", "a negative size");
-    if (size > swi_cursor_left(m->c) || !swi_get_bytes(m->c, (size_t)size, &data))
-        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-10", "%" PRIu64 " bytes of text, %zu are left",
-                           size, swi_cursor_left(m->c));
+    uint64_t left = swi_feed_left(m->feed);
+    if (size > left)
+        return swi_pm_fail(m, SW_ERR_FORMAT, "PKL-10",
+                           "%" PRIu64 " bytes of text, %" PRIu64 " are left", size, left);
+    if (!swi_get_bytes(m->c, (size_t)size, &data))
+        return swi_pm_cut(m);
     switch (m->op) {
     case 'T':
     case 'U':

@@ -332,21 +332,20 @@ static sw_status make_meta(swi_dcp_parsing *p, sw_error *err)
 }
 
 /* Runs the pickle and reads its tables; the graph does not outlive it. */
-static sw_status parse_pickle(swi_dcp_parsing *p, const uint8_t *data, size_t size,
-                              swi_pickle_unsafe *unsafe, sw_error *err)
+static sw_status parse_pickle(swi_dcp_parsing *p, swi_feed *feed, swi_pickle_unsafe *unsafe,
+                              sw_error *err)
 {
     sw_value_graph *g = NULL;
     sw_value root;
     sw_status st = swi_graph_make(&p->limits, &g, err);
     if (st != SW_OK)
         return st;
-    swi_cursor cursor = swi_cursor_make(data, size);
     const swi_pickle_options options = {
         .hooks = swi_dcp_hooks, .hook_count = swi_dcp_hook_count, .hook_ctx = p};
-    st = swi_pickle_read(&cursor, &options, g, &root, unsafe, err);
-    if (st == SW_OK && swi_cursor_left(&cursor) != 0)
-        st = swi_fail_at(err, SW_ERR_CORRUPT, "DCP-2", cursor.pos,
-                         "DCP index: %zu bytes behind its end", swi_cursor_left(&cursor));
+    st = swi_pickle_read_feed(feed, &options, g, &root, unsafe, err);
+    if (st == SW_OK && swi_feed_left(feed) != 0)
+        st = swi_fail_at(err, SW_ERR_CORRUPT, "DCP-2", swi_feed_position(feed),
+                         "DCP index: %" PRIu64 " bytes behind its end", swi_feed_left(feed));
     if (st == SW_OK)
         st = read_metadata(p, g, root, err);
     sw_value_graph_free(g);
@@ -376,27 +375,31 @@ static void trim(swi_dcp_meta *m)
     }
 }
 
-sw_status swi_dcp_meta_parse(const uint8_t *data, size_t size, const sw_limits *limits,
-                             swi_pickle_unsafe *unsafe, swi_dcp_meta **out, sw_error *err)
+sw_status swi_dcp_meta_parse(swi_feed *feed, const sw_limits *limits, swi_pickle_unsafe *unsafe,
+                             swi_dcp_meta **out, sw_error *err)
 {
     void *room;
     swi_pickle_unsafe own = {0};
     if (unsafe == NULL)
         unsafe = &own;
-    const char *looks = swi_sniff(data, size);
+    sw_status st = swi_feed_more(feed, 1, err);
+    if (st != SW_OK)
+        return st;
+    const uint64_t size = swi_feed_left(feed);
+    const char *looks = swi_sniff(feed->cursor.data, feed->cursor.size);
     if (looks != NULL && strcmp(looks, "a pickle") != 0)
-        return swi_fail_at(err, SW_ERR_FORMAT, "DCP-2", 0, "not a DCP index: %s", looks);
-    sw_status st = swi_alloc_array(1, sizeof(swi_dcp_parsing), &room, err);
+        return swi_fail_at(err, SW_ERR_FORMAT, "DCP-2", 0, "not a DCP index: it is %s", looks);
+    st = swi_alloc_array(1, sizeof(swi_dcp_parsing), &room, err);
     if (st != SW_OK)
         return st;
     swi_dcp_parsing *p = room;
     p->limits = sw_limits_resolve(limits);
     if (p->limits.pieces > size / 8 + 64)
         p->limits.pieces = size / 8 + 64;
-    p->parts_max = size < UINT32_MAX - 64 ? size + 64 : UINT32_MAX - 64;
+    p->parts_max = size < UINT32_MAX - 64 ? (size_t)size + 64 : UINT32_MAX - 64;
     st = make_meta(p, err);
     if (st == SW_OK)
-        st = parse_pickle(p, data, size, unsafe, err);
+        st = parse_pickle(p, feed, unsafe, err);
     if (unsafe->total > 0 && st != SW_ERR_NOMEM && st != SW_ERR_LIMIT)
         st = swi_fail_at(err, SW_ERR_UNSAFE, "DCP-2", unsafe->at[0].offset_bytes,
                          "DCP index: it names %s, which would run when it is loaded",

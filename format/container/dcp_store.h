@@ -43,11 +43,12 @@ typedef struct swi_dcp_object { /* a BYTES item */
 } swi_dcp_object;
 
 /*
- * Parses one `.metadata` (any protocol, any version of the classes). Dangerous globals are listed
- * in *unsafe and make it SW_ERR_UNSAFE after the parse. Classes outside the closed table of DCP are
- * SW_ERR_UNSUPPORTED by name unless they lie in storage_meta or planner_data.
+ * Parses one `.metadata` (any protocol, any version of the classes), all that the feed has.
+ * Dangerous globals are listed in *unsafe and make it SW_ERR_UNSAFE after the parse. Classes
+ * outside the closed table of DCP are SW_ERR_UNSUPPORTED by name unless they lie in storage_meta or
+ * planner_data.
  */
-SW_MUST_USE sw_status swi_dcp_meta_parse(const uint8_t *data, size_t size, const sw_limits *limits,
+SW_MUST_USE sw_status swi_dcp_meta_parse(swi_feed *feed, const sw_limits *limits,
                                          swi_pickle_unsafe *unsafe, swi_dcp_meta **out,
                                          sw_error *err);
 void swi_dcp_meta_free(swi_dcp_meta *meta);

@@ -1,7 +1,6 @@
 #include "io/store.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,41 +318,6 @@ sw_status swi_store_head(const swi_store *store, const char *path, uint8_t *data
     return status;
 }
 
-/* From here on a second thread reads half of a file: most of the time goes into fresh pages. */
-#define TWO_READERS_BYTES ((size_t)32 << 20)
-
-typedef struct half {
-    const swi_file *file;
-    uint8_t *data;
-    uint64_t offset;
-    size_t size;
-    sw_status status;
-    sw_error err;
-} half;
-
-static void *read_half(void *arg)
-{
-    half *h = arg;
-    h->status = swi_file_read(h->file, h->offset, h->data, h->size, &h->err);
-    return NULL;
-}
-
-static sw_status read_whole(const swi_file *file, uint8_t *data, size_t size, sw_error *err)
-{
-    pthread_t id;
-    if (size < TWO_READERS_BYTES)
-        return swi_file_read(file, 0, data, size, err);
-    size_t first = size / 2;
-    half rest = {.file = file, .data = data + first, .offset = first, .size = size - first};
-    if (pthread_create(&id, NULL, read_half, &rest) != 0) /* one reader does it too */
-        return swi_file_read(file, 0, data, size, err);
-    sw_status status = swi_file_read(file, 0, data, first, err);
-    (void)pthread_join(id, NULL);
-    if (status == SW_OK && rest.status != SW_OK && err != NULL)
-        *err = rest.err;
-    return status != SW_OK ? status : rest.status;
-}
-
 sw_status swi_store_read_all(const swi_store *store, const char *path, uint64_t max_bytes,
                              uint8_t **data, size_t *size, sw_error *err)
 {
@@ -371,7 +335,7 @@ sw_status swi_store_read_all(const swi_store *store, const char *path, uint64_t 
     }
     status = swi_alloc_array((size_t)whole + 1, 1, &bytes, err);
     if (status == SW_OK)
-        status = read_whole(file, bytes, (size_t)whole, err);
+        status = swi_file_read(file, 0, bytes, (size_t)whole, err);
     if (status != SW_OK)
         goto done;
     *data = bytes;
@@ -394,4 +358,14 @@ sw_status swi_read_file(const char *path, uint64_t max_bytes, uint8_t **data, si
     status = swi_store_read_all(store, slash ? slash + 1 : path, max_bytes, data, size, err);
     swi_store_close(store);
     return status;
+}
+
+static sw_status read_feed(void *ctx, uint64_t offset, void *data, size_t size, sw_error *err)
+{
+    return swi_file_read(ctx, offset, data, size, err);
+}
+
+swi_feed swi_file_feed(swi_file *file)
+{
+    return swi_feed_of(read_feed, file, swi_file_bytes(file));
 }

@@ -12,6 +12,7 @@
 #define SW_IO_STORE_H
 
 #include "base/error.h"
+#include "base/feed.h"
 
 typedef struct swi_store swi_store;
 typedef struct swi_file swi_file;
@@ -89,6 +90,9 @@ void swi_file_read_ahead(const swi_file *file, uint64_t offset, uint64_t size);
 SW_MUST_USE sw_status swi_file_sync(swi_file *file, sw_error *err);
 /* Reading: never fails in a way that matters. Writing: call swi_file_sync first. */
 void swi_file_close(swi_file *file);
+
+/* The file from its first byte to its last; it must outlive the feed. */
+swi_feed swi_file_feed(swi_file *file);
 
 /* A whole small file into memory (free with free()); larger than max_bytes is SW_ERR_LIMIT. */
 SW_MUST_USE sw_status swi_store_read_all(const swi_store *store, const char *path,

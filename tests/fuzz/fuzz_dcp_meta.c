@@ -45,7 +45,8 @@ static void one_index(const uint8_t *data, size_t size)
     swi_dcp_meta *m = NULL;
     sw_error err = {0};
     const sw_limits limits = {.nodes = 1 << 18, .pieces = 1 << 16, .tensors = 1 << 14};
-    if (swi_dcp_meta_parse(data, size, &limits, NULL, &m, &err) == SW_OK)
+    swi_feed feed = swi_feed_of_memory(data, size);
+    if (swi_dcp_meta_parse(&feed, &limits, NULL, &m, &err) == SW_OK)
         walk(m);
     else if (m != NULL || err.text[0] == 0)
         __builtin_trap();

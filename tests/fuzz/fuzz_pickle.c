@@ -39,7 +39,13 @@ static sw_status build_items(void *ctx, sw_value_graph *g, sw_value object, cons
     return SW_OK;
 }
 
-static void read_once(const uint8_t *data, size_t size, uint8_t mode)
+typedef struct outcome {
+    sw_status status;
+    sw_error err;
+    char *text;
+} outcome;
+
+static void read_feed(swi_feed *feed, uint8_t mode, outcome *out)
 {
     uint64_t made = 0;
     static const swi_pickle_hook hooks[] = {{"m", "Size", make, NULL, NULL},
@@ -53,20 +59,55 @@ static void read_once(const uint8_t *data, size_t size, uint8_t mode)
     sw_value_graph *graph = NULL;
     sw_value root = swi_value_none();
     swi_pickle_unsafe unsafe;
-    sw_error err = {0};
-    char *text = NULL;
-    if (swi_graph_make(&limits, &graph, &err) != SW_OK)
+    sw_error *err = &out->err;
+    if (swi_graph_make(&limits, &graph, err) != SW_OK)
         return;
-    swi_cursor cursor = swi_cursor_make(data, size);
-    sw_status status =
-        swi_pickle_read(&cursor, &options, graph, &root, (mode & 8) != 0 ? NULL : &unsafe, &err);
-    if (status != err.status || (status != SW_OK && (err.text[0] == '\0' || root.bits != 0)))
+    out->status =
+        swi_pickle_read_feed(feed, &options, graph, &root, (mode & 8) != 0 ? NULL : &unsafe, err);
+    if (out->status != err->status ||
+        (out->status != SW_OK && (err->text[0] == '\0' || root.bits != 0)))
         __builtin_trap();
-    if (status == SW_OK && sw_value_text(graph, root, 2000, &text, &err) == SW_OK &&
-        strlen(text) > 2003)
+    if (out->status == SW_OK && sw_value_text(graph, root, 2000, &out->text, err) == SW_OK &&
+        strlen(out->text) > 2003)
         __builtin_trap();
-    free(text);
     sw_value_graph_free(graph);
+}
+
+typedef struct input {
+    const uint8_t *data;
+    size_t size;
+} input;
+
+static sw_status read_input(void *ctx, uint64_t offset, void *data, size_t size, sw_error *err)
+{
+    const input *in = ctx;
+    (void)err;
+    if (offset > in->size || size > in->size - offset)
+        __builtin_trap();
+    memcpy(data, in->data + offset, size);
+    return SW_OK;
+}
+
+/* All in memory, and through the smallest window: the same. */
+static void read_once(const uint8_t *data, size_t size, uint8_t mode)
+{
+    outcome whole = {0}, parts = {0};
+    input in = {data, size};
+    swi_feed feed = swi_feed_of_memory(data, size);
+    read_feed(&feed, mode, &whole);
+    uint64_t end = swi_feed_position(&feed);
+    feed = swi_feed_of(read_input, &in, size);
+    feed.window_bytes = 2;
+    read_feed(&feed, mode, &parts);
+    if (whole.status != parts.status || strcmp(whole.err.text, parts.err.text) != 0 ||
+        whole.err.offset_bytes != parts.err.offset_bytes ||
+        (whole.text == NULL) != (parts.text == NULL) ||
+        (whole.status == SW_OK && swi_feed_position(&feed) != end) ||
+        (whole.text != NULL && strcmp(whole.text, parts.text) != 0))
+        __builtin_trap();
+    swi_feed_end(&feed);
+    free(whole.text);
+    free(parts.text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -17,6 +17,44 @@ typedef struct run {
     sw_error err;
 } run;
 
+static sw_status read_part(void *ctx, uint64_t offset, void *data, size_t size, sw_error *err)
+{
+    const swi_cursor *c = ctx;
+    (void)err;
+    assert_in_range(offset, 0, c->size);
+    assert_in_range(size, 0, c->size - offset);
+    memcpy(data, c->data + offset, size);
+    return SW_OK;
+}
+
+/* Through a window that cuts most opcodes, the same comes out. */
+static void check_window(const run *r, const swi_pickle_options *options, const sw_limits *limits)
+{
+    sw_value_graph *graph = NULL;
+    sw_value root;
+    swi_pickle_unsafe unsafe;
+    sw_error err = {0};
+    swi_cursor bytes = r->cursor;
+    swi_feed feed = swi_feed_of(read_part, &bytes, bytes.size);
+    feed.window_bytes = 2;
+    assert_ok(swi_graph_make(limits, &graph, &err), &err);
+    assert_int_equal(swi_pickle_read_feed(&feed, options, graph, &root, &unsafe, &err), r->status);
+    assert_string_equal(err.text, r->err.text);
+    assert_int_equal(err.offset_bytes, r->err.offset_bytes);
+    assert_int_equal(unsafe.total, r->unsafe.total);
+    if (r->status == SW_OK) {
+        char *text = NULL, *expected = NULL;
+        assert_int_equal(swi_feed_position(&feed), r->cursor.pos);
+        assert_ok(sw_value_text(graph, root, 4096, &text, &err), &err);
+        assert_ok(sw_value_text(r->graph, r->root, 4096, &expected, &err), &err);
+        assert_string_equal(text, expected);
+        free(text);
+        free(expected);
+    }
+    swi_feed_end(&feed);
+    sw_value_graph_free(graph);
+}
+
 static void run_bytes(run *r, const void *data, size_t size, const swi_pickle_options *options,
                       const sw_limits *limits)
 {
@@ -34,6 +72,7 @@ static void run_bytes(run *r, const void *data, size_t size, const swi_pickle_op
     assert_int_equal(r->status, r->err.status);
     if (r->status != SW_OK)
         assert_true(r->root.bits == 0xabcdef);
+    check_window(r, options, limits);
     free(copy);
     r->cursor.data = NULL;
 }

@@ -118,11 +118,18 @@ static void assemble(swi_buf *out, const char *text, const release *r)
 
 #define NEWEST (&releases[6])
 
+static sw_status parse_bytes(const uint8_t *data, size_t size, const sw_limits *limits,
+                             swi_pickle_unsafe *unsafe, swi_dcp_meta **out, sw_error *err)
+{
+    swi_feed feed = swi_feed_of_memory(data, size);
+    return swi_dcp_meta_parse(&feed, limits, unsafe, out, err);
+}
+
 static sw_status parse(const char *text, swi_dcp_meta **out, sw_error *err)
 {
     swi_buf b = {0};
     assemble(&b, text, NEWEST);
-    sw_status st = swi_dcp_meta_parse(b.data, b.size, NULL, NULL, out, err);
+    sw_status st = parse_bytes(b.data, b.size, NULL, NULL, out, err);
     swi_buf_free(&b);
     return st;
 }
@@ -203,7 +210,7 @@ static void good_every_release(void **state)
         sw_error err = {0};
         swi_pickle_unsafe unsafe;
         assemble(&b, base, &releases[i]);
-        assert_ok(swi_dcp_meta_parse(b.data, b.size, NULL, &unsafe, &m, &err), &err);
+        assert_ok(parse_bytes(b.data, b.size, NULL, &unsafe, &m, &err), &err);
         assert_int_equal(unsafe.total, 0);
         expect_base(m);
         assert_string_equal(swi_dcp_version(m), releases[i].newest);
@@ -507,7 +514,7 @@ static void bad_unsafe_is_listed(void **state)
     swi_pickle_unsafe unsafe = {0};
     char *text = recipe_swap(base, "@tail@", "'x' M:os/system ( 'id' t R @tail@");
     assemble(&b, text, NEWEST);
-    assert_int_equal(swi_dcp_meta_parse(b.data, b.size, NULL, &unsafe, &m, &err), SW_ERR_UNSAFE);
+    assert_int_equal(parse_bytes(b.data, b.size, NULL, &unsafe, &m, &err), SW_ERR_UNSAFE);
     assert_int_equal(unsafe.total, 1);
     assert_true(memcmp(b.data + unsafe.at[0].offset_bytes, "cos\nsystem\n", 11) == 0);
     assert_int_equal(err.offset_bytes, unsafe.at[0].offset_bytes);
@@ -527,8 +534,8 @@ static void bad_not_an_index(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         swi_dcp_meta *m = NULL;
         sw_error err = {0};
-        (void)!swi_dcp_meta_parse((const uint8_t *)cases[i].bytes, strlen(cases[i].bytes), NULL,
-                                  NULL, &m, &err);
+        (void)!parse_bytes((const uint8_t *)cases[i].bytes, strlen(cases[i].bytes), NULL, NULL, &m,
+                           &err);
         assert_error(&err, SW_ERR_FORMAT, cases[i].text);
         assert_string_equal(err.clause, "DCP-2");
         assert_null(m);
@@ -546,7 +553,7 @@ static void bad_every_truncation(void **state)
         /* An exact copy, so that a read past the end is seen. */
         uint8_t *cut = malloc(size ? size : 1);
         memcpy(cut, b.data, size);
-        assert_int_not_equal(swi_dcp_meta_parse(cut, size, NULL, NULL, &m, &err), SW_OK);
+        assert_int_not_equal(parse_bytes(cut, size, NULL, NULL, &m, &err), SW_OK);
         assert_int_not_equal(err.text[0], 0);
         assert_null(m);
         free(cut);
@@ -564,7 +571,7 @@ static void bad_every_flipped_bit(void **state)
         swi_dcp_meta *m = NULL;
         sw_error err = {0};
         b.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        if (swi_dcp_meta_parse(b.data, b.size, NULL, NULL, &m, &err) == SW_OK) {
+        if (parse_bytes(b.data, b.size, NULL, NULL, &m, &err) == SW_OK) {
             for (size_t i = 0; i < swi_dcp_tensor_count(m); i++) {
                 swi_dcp_tensor t;
                 swi_dcp_tensor_at(m, i, &t);
@@ -599,7 +606,7 @@ static void bad_over_limits(void **state)
     for (size_t i = 0; i < 3; i++) {
         swi_dcp_meta *m = NULL;
         sw_error err = {0};
-        (void)!swi_dcp_meta_parse(b.data, b.size, &cases[i].limits, NULL, &m, &err);
+        (void)!parse_bytes(b.data, b.size, &cases[i].limits, NULL, &m, &err);
         assert_error(&err, SW_ERR_LIMIT, cases[i].text);
         assert_null(m);
     }
@@ -657,7 +664,7 @@ static void bad_repeated_lists(void **state)
         recipe(&b, text);
     }
     recipe(&b, "u 'storage_data' N u b .");
-    (void)!swi_dcp_meta_parse(b.data, b.size, NULL, NULL, &m, &err);
+    (void)!parse_bytes(b.data, b.size, NULL, NULL, &m, &err);
     assert_error(&err, SW_ERR_LIMIT, "chunks");
     swi_buf_free(&b);
     /* 200 paths that are the same tuple of 200 parts. */
@@ -672,7 +679,7 @@ static void bad_repeated_lists(void **state)
         recipe(&b, text);
     }
     recipe(&b, "u u b .");
-    (void)!swi_dcp_meta_parse(b.data, b.size, NULL, NULL, &m, &err);
+    (void)!parse_bytes(b.data, b.size, NULL, NULL, &m, &err);
     assert_error(&err, SW_ERR_LIMIT, "parts of paths");
     assert_null(m);
     swi_buf_free(&b);
@@ -714,7 +721,7 @@ static void joins_by_offset(void **state)
         recipe(&b, text);
     }
     recipe(&b, "u u b .");
-    assert_ok(swi_dcp_meta_parse(b.data, b.size, NULL, NULL, &m, &err), &err);
+    assert_ok(parse_bytes(b.data, b.size, NULL, NULL, &m, &err), &err);
     for (size_t i = 0; i < count; i++) {
         swi_dcp_chunk c;
         swi_dcp_chunk_at(m, i, 1, &c);
@@ -746,7 +753,7 @@ static void writes_what_it_reads(void **state)
     sw_error err = {0};
     swi_dcp_meta *m = NULL;
     assert_ok(swi_dcp_meta_write(&b, items, 3, &err), &err);
-    assert_ok(swi_dcp_meta_parse(b.data, b.size, NULL, NULL, &m, &err), &err);
+    assert_ok(parse_bytes(b.data, b.size, NULL, NULL, &m, &err), &err);
     expect_base(m);
     swi_dcp_meta_free(m);
     swi_buf_free(&b);
