@@ -127,7 +127,7 @@ sw_status swi_alloc_array(size_t count, size_t size, void **out, sw_error *err)
     return SW_OK;
 }
 
-sw_status swi_grow_array(void **items, size_t *capacity, size_t need, size_t size, sw_error *err)
+sw_status swi_grow_raw(void **items, size_t *capacity, size_t need, size_t size, sw_error *err)
 {
     if (need <= *capacity)
         return SW_OK;
@@ -138,11 +138,19 @@ sw_status swi_grow_array(void **items, size_t *capacity, size_t need, size_t siz
     size_t whole;
     if (!swi_mul_size(more, size, &whole) || whole > PTRDIFF_MAX)
         return swi_fail_nomem(err);
-    uint8_t *p = realloc(*items, whole);
+    void *p = realloc(*items, whole);
     if (p == NULL)
         return swi_fail_nomem(err);
-    memset(p + *capacity * size, 0, (more - *capacity) * size);
     *items = p;
     *capacity = more;
     return SW_OK;
+}
+
+sw_status swi_grow_array(void **items, size_t *capacity, size_t need, size_t size, sw_error *err)
+{
+    size_t had = *capacity;
+    sw_status status = swi_grow_raw(items, capacity, need, size, err);
+    if (status == SW_OK && *capacity > had)
+        memset((uint8_t *)*items + had * size, 0, (*capacity - had) * size);
+    return status;
 }

@@ -33,8 +33,11 @@ SW_MUST_USE sw_status swi_arena_text(swi_arena *arena, const char *text, size_t 
 SW_MUST_USE sw_status swi_alloc_array(size_t count, size_t size, void **out, sw_error *err);
 /*
  * Makes room for at least `need` elements in a growing array: *items of *capacity elements, new
- * room zeroed. Unchanged on failure.
+ * room zeroed. Unchanged on failure. The raw one leaves new room as it is: for large tables whose
+ * rows are written whole, so that room that is not used yet takes no memory.
  */
+SW_MUST_USE sw_status swi_grow_raw(void **items, size_t *capacity, size_t need, size_t size,
+                                   sw_error *err);
 SW_MUST_USE sw_status swi_grow_array(void **items, size_t *capacity, size_t need, size_t size,
                                      sw_error *err);
 

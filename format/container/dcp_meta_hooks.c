@@ -316,7 +316,7 @@ static sw_status fold_chunk(swi_dcp_parsing *p, sw_value_graph *g, const fields 
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more than %" PRIu64 " chunks",
                         p->limits.pieces);
     void *room = m->chunks;
-    sw_status st = swi_grow_array(&room, &m->chunk_capacity, m->chunk_count + 1, sizeof(row), err);
+    sw_status st = swi_grow_raw(&room, &m->chunk_capacity, m->chunk_count + 1, sizeof(row), err);
     m->chunks = room;
     if (st != SW_OK)
         return st;
@@ -368,8 +368,8 @@ static sw_status copy_chunks(swi_dcp_parsing *p, const sw_value_graph *g, sw_val
     if (count > p->limits.pieces - m->chunk_count || count >= UINT32_MAX - m->chunk_count)
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more than %" PRIu64 " chunks",
                         p->limits.pieces);
-    sw_status st = swi_grow_array(&room, &m->chunk_capacity, m->chunk_count + count,
-                                  sizeof(m->chunks[0]), err);
+    sw_status st =
+        swi_grow_raw(&room, &m->chunk_capacity, m->chunk_count + count, sizeof(m->chunks[0]), err);
     m->chunks = room;
     if (st != SW_OK)
         return st;
@@ -428,7 +428,7 @@ static sw_status fold_tensor(swi_dcp_parsing *p, sw_value_graph *g, const fields
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more than %" PRIu64 " tensors",
                         p->limits.tensors);
     void *room = p->built;
-    st = swi_grow_array(&room, &p->built_capacity, p->built_count + 1, sizeof(row), err);
+    st = swi_grow_raw(&room, &p->built_capacity, p->built_count + 1, sizeof(row), err);
     p->built = room;
     if (st != SW_OK)
         return st;
@@ -474,7 +474,7 @@ static sw_status fold_key(swi_dcp_parsing *p, sw_value_graph *g, const fields *f
     void *room = p->keys;
     if (p->key_count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more items than can be kept");
-    st = swi_grow_array(&room, &p->key_capacity, p->key_count + 1, sizeof(row), err);
+    st = swi_grow_raw(&room, &p->key_capacity, p->key_count + 1, sizeof(row), err);
     p->keys = room;
     if (st != SW_OK)
         return st;
@@ -542,7 +542,7 @@ static sw_status fold_info(swi_dcp_parsing *p, sw_value_graph *g, const fields *
     void *room = m->infos;
     if (m->info_count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more items than can be kept");
-    st = swi_grow_array(&room, &m->info_capacity, m->info_count + 1, sizeof(row), err);
+    st = swi_grow_raw(&room, &m->info_capacity, m->info_count + 1, sizeof(row), err);
     m->infos = room;
     if (st != SW_OK)
         return st;

@@ -65,7 +65,7 @@ static sw_status reserve(swi_dcp_meta *m, sw_error *err)
         return SW_OK;
     if (need >= UINT32_MAX)
         return swi_fail(err, SW_ERR_LIMIT, "DCP index: more sizes than can be kept");
-    sw_status st = swi_grow_array(&room, &m->word_capacity, need, sizeof(m->words[0]), err);
+    sw_status st = swi_grow_raw(&room, &m->word_capacity, need, sizeof(m->words[0]), err);
     m->words = room;
     return st;
 }

@@ -69,6 +69,13 @@ static const uint8_t *get_all(const uint8_t *p, int64_t *out, uint32_t count)
     return p;
 }
 
+/* Of a few numbers, one by one: a call or a string instruction would cost more than all of them. */
+static void copy_all(int64_t *to, const int64_t *from, uint32_t count)
+{
+    for (uint32_t k = count; k-- > 0;)
+        to[k] = from[k];
+}
+
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
 static bool is_whole(const swi_piece *piece)
@@ -126,14 +133,14 @@ void swi_unpack_piece(const swi_pack_context *ctx, const uint8_t *record, swi_pi
         p = get_signed(p, &out->base_bytes);
     if ((head & VIEW_IS_SHAPE) == 0)
         p = get_all(p, out->view, out->axes);
-    else if (out->axes > 0)
-        memcpy(out->view, ctx->shape, out->axes * sizeof(int64_t));
+    else
+        copy_all(out->view, ctx->shape, out->axes);
     if ((head & IS_WHOLE) == 0) {
         p = get_all(p, out->offset, out->axes);
         p = get_all(p, out->length, out->axes);
     } else {
-        memset(out->offset, 0, out->axes * sizeof(int64_t));
-        memcpy(out->length, out->view, out->axes * sizeof(int64_t));
+        memset(out->offset, 0, sizeof out->offset);
+        copy_all(out->length, out->view, out->axes);
     }
     if ((head & IS_DENSE) != 0)
         swi_piece_make_dense(out, ctx->element_bytes);
@@ -176,11 +183,11 @@ void swi_unpack_blob(const uint8_t *record, uint8_t *kind, swi_blob *out)
 sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size, sw_error *err)
 {
     size_t block = packed->count / BLOCK;
-    sw_status status = swi_grow_array((void **)&packed->at, &packed->at_capacity, packed->count + 1,
-                                      sizeof *packed->at, err);
+    sw_status status = swi_grow_raw((void **)&packed->at, &packed->at_capacity, packed->count + 1,
+                                    sizeof *packed->at, err);
     if (status == SW_OK)
-        status = swi_grow_array((void **)&packed->block, &packed->block_capacity, block + 1,
-                                sizeof *packed->block, err);
+        status = swi_grow_raw((void **)&packed->block, &packed->block_capacity, block + 1,
+                              sizeof *packed->block, err);
     size_t at = packed->bytes.size;
     if (status == SW_OK)
         status = swi_buf_append(&packed->bytes, record, size, err);
