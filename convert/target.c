@@ -53,6 +53,8 @@ static sw_status take_option(swi_target *t, const char *text, size_t size, sw_er
 {
     size_t n = strlen(form_option);
     swi_quoted q;
+    if (size == 0)
+        return swi_fail(err, SW_ERR_ARG, "--to %s: an option is empty", t->framework->name);
     if (t->framework->optimizer_forms == 0 || size < n || memcmp(text, form_option, n) != 0) {
         sw_status st = t->options.size > 0 ? swi_buf_u8(&t->options, ',', err) : SW_OK;
         return st == SW_OK ? swi_buf_append(&t->options, text, size, err) : st;

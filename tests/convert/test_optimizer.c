@@ -1,36 +1,7 @@
 /* The optimizer hub: lifted from every keying, named by the rule, lowered into every keying. */
-#include <ctype.h>
-
 #include "codec/pickle.h"
-#include "convert/state_fixture.h"
+#include "convert/optimizer_fixture.h"
 #include "optimizer.h"
-
-/* ---- a checkpoint of tensors with given shapes
- * --------------------------------------------------- */
-
-/* "model/a.weight 4x3, opt/x 4, opt/s": tensors 0, 1, 2; of no size: a scalar. */
-static sw_checkpoint *checkpoint_of(const char *dir, const char *tensors)
-{
-    dcp_world *w = dcp_begin();
-    while (*tensors != '\0') {
-        char path[96];
-        int64_t shape[4];
-        uint32_t axes = 0;
-        size_t n = strcspn(tensors, " ,");
-        snprintf(path, sizeof path, "%.*s", (int)n, tensors);
-        tensors += n;
-        tensors += strspn(tensors, " ");
-        while (isdigit((unsigned char)*tensors)) {
-            char *end;
-            shape[axes++] = strtol(tensors, &end, 10);
-            tensors = end + (*end == 'x');
-        }
-        dcp_whole(w, path, 0, axes, shape, 0);
-        tensors += strspn(tensors, ", ");
-    }
-    dcp_end(w, dir);
-    return open_good(dir);
-}
 
 /* ---- an optimizer as text
  * ------------------------------------------------------------------------ */
@@ -158,17 +129,6 @@ static void check_refused(const sw_checkpoint *c, const char *pickle, bool order
     assert_string_equal(l.err.clause, clause);
     lifted_free(&l);
 }
-
-/* ---- pieces of pickles
- * --------------------------------------------------------------------------- */
-
-#define DICT(items) "EMPTY_DICT ; MARK ; " items "SETITEMS ; "
-#define LIST(items) "EMPTY_LIST ; MARK ; " items "APPENDS ; "
-#define S(text) "BINUNICODE '" text "' ; "
-#define I(number) "BININT1 " #number " ; "
-#define T(number) "BININT1 " #number " ; BINPERSID ; "
-#define PICKLE(value) "PROTO 4 ; " value "STOP"
-#define OPTIMIZER(states, groups) DICT(S("state") DICT(states) S("param_groups") LIST(groups))
 
 /* ---- lifting
  * ------------------------------------------------------------------------------------- */

@@ -26,8 +26,8 @@ COVER = (
     ("whole_run_flat", "dcp:ranks=1", (2,)), ("whole_run_flat", "dcp:ranks=2,optimizer=nested", (2,)),
     ("torch_zip", "dcp:ranks=2", None), ("torch_zip", "dcp:ranks=1,optimizer=flat", None),
     ("torch_legacy", "dcp:ranks=8", None), ("torch_ddp", "dcp:ranks=1", None),
-    ("torch_compiled", "dcp:ranks=2", None), ("torch_ddp_legacy", "dcp:ranks=8", None),
-    ("torch_ddp_legacy", "dcp:ranks=2,optimizer=flat", None),
+    ("torch_compiled", "dcp:ranks=2", None), ("torch_legacy_ddp", "dcp:ranks=8", None),
+    ("torch_legacy_ddp", "dcp:ranks=2,optimizer=flat", None),
 )
 KINDS = tuple(dict.fromkeys(kind for kind, _, _ in COVER))
 
@@ -45,7 +45,7 @@ def convert_all(kit, folders):
         flat = "optimizer=flat" in target or (kind.endswith("_flat") and "nested" not in target)
         whole = kind.startswith(("whole", "torch"))
         job = resume.Job(label, dest, folders[kind], flatten=flat, scheduler=whole,
-                         named=kind in ("whole_run", "whole_run_flat", "torch_ddp_legacy"))
+                         named=kind in ("whole_run", "whole_run_flat", "torch_legacy_ddp"))
         jobs.append((job, own))
     return jobs
 

@@ -71,7 +71,7 @@ KINDS = {
     "torch_tied": lambda d, k: pt.training(d, k, tied=True),
     "torch_ddp": lambda d, k: pt.training(d, k, wrap=pt.ddp, prefix="module."),
     "torch_compiled": lambda d, k: pt.training(d, k, wrap=pt.compiled, prefix="_orig_mod."),
-    "torch_ddp_legacy": lambda d, k: pt.training(d, k, wrap=pt.ddp, prefix="module.", named=True,
+    "torch_legacy_ddp": lambda d, k: pt.training(d, k, wrap=pt.ddp, prefix="module.", named=True,
                                                  _use_new_zipfile_serialization=False),
     "torch_shards": lambda d, k: pt.shards(d, k),
     "torch_views": lambda d, k: pt.views(d, k),
@@ -84,7 +84,7 @@ KINDS = {
 # Beside these lies how the run went on (next.pt).
 GO_ON = ("fsdp2_w4_nested", "fsdp2_w4_flat", "fsdp2_w3", "fsdp2_w8_empty", "hsdp_2x2", "fsdp_tp_2x2",
          "whole_run", "whole_run_flat", "torch_zip", "torch_legacy", "torch_ddp", "torch_compiled",
-         "torch_ddp_legacy")
+         "torch_legacy_ddp")
 
 
 def make(out, kind):

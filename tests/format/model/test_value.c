@@ -460,9 +460,43 @@ static void test_text_of_floats(void **state)
     sw_value_graph_free(g);
 }
 
+/* Few pairs and many, with hash blocks; who refers to a dict finds what it holds now. */
+static void test_dicts_exchange_what_they_hold(void **state)
+{
+    sw_value_graph *g = make(0);
+    (void)state;
+    for (size_t size = 0; size < 40; size += 13) {
+        sw_value a = dict(g), b = dict(g), found;
+        sw_value list[2] = {a, b};
+        sw_value holder = sequence(g, SW_VALUE_LIST, list, 2);
+        for (size_t i = 0; i < size; i++)
+            set(g, a, integer(g, (int64_t)i), integer(g, (int64_t)i + 100));
+        set(g, b, text(g, "x"), text(g, "y"));
+        swi_graph_dict_swap(g, a, b);
+        assert_int_equal(sw_value_size(g, a), 1);
+        assert_int_equal(sw_value_size(g, b), size);
+        for (size_t i = 0; i < size; i++) {
+            int64_t n = 0;
+            assert_true(swi_dict_find(g, b, integer(g, (int64_t)i), &found));
+            assert_true(sw_value_int(g, found, &n));
+            assert_int_equal(n, (int64_t)i + 100);
+        }
+        set(g, b, text(g, "new"), integer(g, 1));
+        set(g, a, text(g, "x"), integer(g, 2));
+        assert_int_equal(sw_value_size(g, b), size + 1);
+        check_shows(g, a, "{\"x\": 2}");
+        assert_true(sw_value_item(g, holder, 0, &found) && found.bits == a.bits);
+    }
+    sw_value none = swi_value_none(), d = dict(g);
+    swi_graph_dict_swap(g, none, d); /* what is no dict stays */
+    check_shows(g, d, "{}");
+    sw_value_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dicts_exchange_what_they_hold),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_big_integers_become_small),
         cmocka_unit_test(test_records),
