@@ -415,6 +415,9 @@ const swi_framework swi_framework_torch = {
     .target = "torch[:form=zip|legacy]",
     .takes = SWI_TAKES_STATE,
     .one_file = true,
+    .optimizer_forms = SWI_FORM_BIT(SWI_FORM_KEEP) | SWI_FORM_BIT(SWI_FORM_NESTED) |
+                       SWI_FORM_BIT(SWI_FORM_FLAT) | SWI_FORM_BIT(SWI_FORM_IDS),
+    .alias_form = SWI_FORM_IDS,
     .claim = claim,
     .open = open_torch,
     .state = swi_torch_state,

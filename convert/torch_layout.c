@@ -169,6 +169,24 @@ static sw_status make_tables(laying *l, sw_error *err)
     return SW_OK;
 }
 
+/* TS-14: torch cannot load untyped storages from the form before 1.6. */
+static sw_status check_dtypes(const laying *l, sw_error *err)
+{
+    for (size_t i = 0; l->out.form == SWI_TORCH_LEGACY && i < l->tensor_count; i++) {
+        const swi_torch_placed *t = &l->tensors[i];
+        sw_tensor_info info;
+        swi_quoted q;
+        if (swi_torch_has_class(t->dtype))
+            continue;
+        sw_catalog_tensor(l->source, t->source, &info);
+        return swi_fail(err, SW_ERR_UNSUPPORTED,
+                        "tensor \"%s\" is %s, which the form before 1.6 cannot hold; use "
+                        "form=zip, or leave it out with --drop",
+                        swi_quote_str(&q, info.name), sw_dtype_name(t->dtype));
+    }
+    return SW_OK;
+}
+
 static sw_status make_object(laying *l, sw_error *err)
 {
     sw_status st = swi_state_keep(l->in->state, l->in->leaves, l->in->leaf_count, &l->root, err);
@@ -179,6 +197,8 @@ static sw_status make_object(laying *l, sw_error *err)
         if (st == SW_ERR_UNSUPPORTED)
             st = name_culprit(l, err);
     }
+    if (st == SW_OK)
+        st = check_dtypes(l, err);
     if (st == SW_OK)
         st = swi_torch_place(l->source, l->tensors, l->tensor_count, l->in->report, &l->storages,
                              err);

@@ -89,3 +89,8 @@ const char *swi_torch_class_of(sw_dtype dtype)
             return classes[i].name;
     return NULL;
 }
+
+bool swi_torch_has_class(sw_dtype dtype)
+{
+    return swi_torch_class_of(dtype) != NULL;
+}

@@ -105,6 +105,8 @@ SW_MUST_USE sw_status swi_torch_check(const swi_reader *reader, uint32_t file, u
 sw_dtype swi_torch_dtype(const char *name);
 /* The attribute of module torch: "float32"; NULL for none. */
 const char *swi_torch_dtype_name(sw_dtype dtype);
+/* Whether there is a class of storages for it. The others lie in untyped ones. */
+bool swi_torch_has_class(sw_dtype dtype);
 
 /* ---- writing ---------------------------------------------------------------------------------
  * A file is a pickled object and storages, whose bytes the caller has elsewhere. Storage number i

@@ -17,6 +17,7 @@ import torch
 import checks_bad
 import checks_good
 import checks_torch
+import checks_torch_out
 import checks_writers
 import make_checkpoints
 from kit import Kit
@@ -65,6 +66,8 @@ def main():
         kit.guarded("resumed", checks_writers.check_dcp, folders)
         if "fsdp2_w4_nested" in folders:
             kit.guarded("DCP -> DCP", checks_writers.check_same_content, folders["fsdp2_w4_nested"])
+    for kind, folder in ({} if args.bad_only else folders).items():
+        kit.guarded(f"{kind} as a torch file", checks_torch_out.check_kind, kind, folder)
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
         kit.guarded("numbers", checks_writers.check_numbers)
