@@ -52,8 +52,7 @@ static const char *names_from(const swi_optimizer *o)
         [SWI_OPT_NAMED] = "",
         [SWI_OPT_NAMED_STORED] = "; the names are its own param_names",
         [SWI_OPT_NAMED_GIVEN] = "; the names are those of --param-names",
-        [SWI_OPT_NAMED_BY_ORDER] = "; the names are those of the model's tensors, in the one order "
-                                   "that fits their shapes",
+        [SWI_OPT_NAMED_BY_ORDER] = "; the names are the model's, in the one order that fits",
     };
     return texts[o->named_by];
 }
