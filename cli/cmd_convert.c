@@ -21,6 +21,7 @@ static const char convert_help[] =
     "  --strip-prefix P, --add-prefix P   on every name\n"
     "  --keep-prefix          leave module., _orig_mod. and their kin in names\n"
     "  --untie                write both of a tied pair, and say so in config.json\n"
+    "  --digests FILE         write a digest list of what is written (see shardwright hash)\n"
     "  --verify               read the result back and compare it before it is published\n"
     "  --dry-run              plan, prove, and look at DEST; move nothing (the same as plan)\n"
     "  --overwrite            replace DEST\n"
@@ -28,11 +29,13 @@ static const char convert_help[] =
     "  --drop-role optimizer  leave the optimizer out, and do not mind its damage\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
-    "DEST appears whole or not at all. A run that was killed is taken up by the same command.\n"
+    "DEST, and FILE with it, appears whole or not at all. A run that was killed is taken up by "
+    "the\n"
+    "same command.\n"
     "\n"
     "exit codes: 0 done; 2 could not (corrupt, incomplete, contradictory, unknown, I/O);\n"
     "3 only in part (something is missing in SOURCE, or was not carried that DEST could hold);\n"
-    "5 refused (unsafe, DEST exists, over a limit); 128+N ended by signal N\n"
+    "5 refused (unsafe, DEST or FILE exists, over a limit); 128+N ended by signal N\n"
     "Any defect of SOURCE refuses it, unless --only, --drop or --drop-role leave the damaged "
     "out.\n";
 
@@ -141,6 +144,11 @@ static void show_text(const run *r)
         printf("taken up from an earlier run: %" PRIu64 " files\n", s->resumed_files);
     if (s->verified_tensors > 0)
         printf("read back and equal: %" PRIu64 " tensors\n", s->verified_tensors);
+    if (s->digests_root[0] != '\0') {
+        printf("digests: root %s in ", s->digests_root);
+        print_name(stdout, r->options.digests);
+        fputc('\n', stdout);
+    }
     fputs("done: ", stdout);
     print_name(stdout, r->c.positional[1]);
     fputc('\n', stdout);
@@ -166,6 +174,10 @@ static void end_json(run *r, int code)
     json_number(j, "values", s->values);
     json_number(j, "resumed_files", s->resumed_files);
     json_number(j, "verified_tensors", s->verified_tensors);
+    if (s->digests_root[0] != '\0') {
+        json_text(j, "digests", r->options.digests);
+        json_text(j, "root", s->digests_root);
+    }
     json_number(j, "peak_memory_bytes", s->peak_memory_bytes);
     json_tally(j, &s->tally);
     json_cast(j, &s->tally);
@@ -216,6 +228,7 @@ static bool parse(run *r, int argc, char **argv)
         {"--add-prefix", OPT_TEXT, &o->add_prefix},
         {"--keep-prefix", OPT_FLAG, &o->keep_prefixes},
         {"--untie", OPT_FLAG, &o->untie},
+        {"--digests", OPT_TEXT, &o->digests},
         {"--verify", OPT_FLAG, &o->verify},
         {"--dry-run", OPT_FLAG, &o->dry_run},
         {"--overwrite", OPT_FLAG, &o->overwrite},

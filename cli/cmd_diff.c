@@ -17,6 +17,7 @@ static const char help[] =
     "by\n"
     "the names that convert gives them; names that one prefix makes the same are paired.\n"
     "  --state               everything else too: optimizer, other tensors, values\n"
+    "  --section NAME        the part that is the model, where a side has several\n"
     "  --atol X, --rtol X    numbers are equal when |a - b| <= atol + rtol x |b|, of any\n"
     "                        floating-point type; NaN is equal to NaN\n"
     "  --only GLOB           tensors and values by name; repeatable\n"
@@ -283,13 +284,12 @@ static int finish(run *r)
 int cmd_diff(int argc, char **argv)
 {
     run r = {0};
-    const opt options[] = {{"--state", OPT_FLAG, &r.options.state},
-                           {"--atol", OPT_TEXT, &r.atol},
-                           {"--rtol", OPT_TEXT, &r.rtol},
-                           {"--only", OPT_LIST, &r.only},
-                           {"--expect-change", OPT_LIST, &r.expect}};
+    const opt options[] = {
+        {"--state", OPT_FLAG, &r.options.state}, {"--section", OPT_TEXT, &r.options.section},
+        {"--atol", OPT_TEXT, &r.atol},           {"--rtol", OPT_TEXT, &r.rtol},
+        {"--only", OPT_LIST, &r.only},           {"--expect-change", OPT_LIST, &r.expect}};
     int code = EXIT_USAGE;
-    if (!parse_options(argc, argv, options, 5, 2, &r.c))
+    if (!parse_options(argc, argv, options, sizeof options / sizeof options[0], 2, &r.c))
         goto done;
     if (r.c.help) {
         fputs(help, stdout);

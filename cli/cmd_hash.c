@@ -15,6 +15,7 @@ static const char help[] =
     "  --write FILE   write the list to the new file FILE, and print the root\n"
     "  --overwrite    replace FILE\n"
     "  --weights      the tensors that convert would write, by their names there\n"
+    "  --section NAME the part of the saved state dict that is the model (implies --weights)\n"
     "  --as TYPE      cast floating-point tensors first: bf16, f16, f32, f64\n"
     "  --only GLOB    tensors by name; repeatable\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
@@ -56,6 +57,7 @@ static void do_work(run *r)
 {
     progress p;
     r->options.only = r->only.items;
+    r->options.weights |= r->options.section != NULL;
     r->options.open.from = r->c.from;
     r->options.work = work_begin(&r->c, &p);
     r->status = sw_report_make(&r->report, &r->err);
@@ -126,9 +128,10 @@ int cmd_hash(int argc, char **argv)
                            {"--as", OPT_TEXT, &r.as},
                            {"--only", OPT_LIST, &r.only},
                            {"--overwrite", OPT_FLAG, &r.overwrite},
+                           {"--section", OPT_TEXT, &r.options.section},
                            {"--weights", OPT_FLAG, &r.options.weights}};
     int code = EXIT_USAGE;
-    if (!parse_options(argc, argv, options, 5, 1, &r.c))
+    if (!parse_options(argc, argv, options, sizeof options / sizeof options[0], 1, &r.c))
         goto done;
     if (r.c.help) {
         fputs(help, stdout);

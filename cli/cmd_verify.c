@@ -20,6 +20,7 @@ static const char help[] =
     "  --run            PATH holds many checkpoints, even if it is one itself; each is looked at\n"
     "                   to --level coverage, if no other level is given\n"
     "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
+    "  --section NAME   of a list of weights: the part of the saved state dict that is the model\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
     "exit codes: 0 nothing found; 1 a defect (cut, missing, corrupt, contradictory, not as "
@@ -164,8 +165,9 @@ int cmd_verify(int argc, char **argv)
     int code;
     const opt options[] = {{"--level", OPT_TEXT, &r.level},
                            {"--digests", OPT_TEXT, &r.options.digests},
+                           {"--section", OPT_TEXT, &r.options.section},
                            {"--run", OPT_FLAG, &r.always_run}};
-    if (!parse_options(argc, argv, options, 3, 1, &r.c))
+    if (!parse_options(argc, argv, options, sizeof options / sizeof options[0], 1, &r.c))
         return EXIT_USAGE;
     if (r.c.help) {
         fputs(help, stdout);

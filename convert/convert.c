@@ -358,6 +358,7 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
                              .dest = dest,
                              .one_file = j.target.framework->one_file,
                              .id = j.id,
+                             .hashed = {.weights = j.selection.settled, .as = options->dtype},
                              .options = options,
                              .report = report};
         if (!options->dry_run)

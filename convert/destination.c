@@ -176,3 +176,28 @@ sw_status swi_destination_check(const sw_checkpoint *source, const char *path, b
         return st;
     return one_file ? keep_foreign_file(path, err) : keep_foreign(path, err);
 }
+
+sw_status swi_destination_check_list(const sw_checkpoint *source, const char *dest,
+                                     const char *path, sw_error *err)
+{
+    sw_status st = SW_OK;
+    char *root = realpath(sw_checkpoint_root(source), NULL);
+    char *folder = realpath(dest, NULL);
+    char *near = real_ancestor(path);
+    swi_quoted q;
+    if (strcmp(path, dest) == 0 || (folder != NULL && near != NULL && lies_in(near, folder)))
+        st = swi_fail(err, SW_ERR_ARG,
+                      "the digest list %s lies in the destination, which appears whole; put it "
+                      "beside it",
+                      swi_quote_str(&q, path));
+    else if (root != NULL && near != NULL && !swi_checkpoint_alone(source) && lies_in(near, root))
+        st = swi_fail(err, SW_ERR_ARG,
+                      "the digest list %s lies in the source folder, which is never written",
+                      swi_quote_str(&q, path));
+    else if (near == NULL)
+        st = swi_fail_nomem(err);
+    free(root);
+    free(folder);
+    free(near);
+    return st;
+}

@@ -13,5 +13,8 @@
  */
 SW_MUST_USE sw_status swi_destination_check(const sw_checkpoint *source, const char *path,
                                             bool one_file, bool overwrite, sw_error *err);
+/* Refuses a digest list (SW_ERR_ARG) inside of the destination or of the source's folder. */
+SW_MUST_USE sw_status swi_destination_check_list(const sw_checkpoint *source, const char *dest,
+                                                 const char *path, sw_error *err);
 
 #endif

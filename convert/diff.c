@@ -33,6 +33,7 @@ typedef struct diffing {
     side a, b;
     swi_tolerance tolerance;
     bool any_expected;
+    bool section_met; /* a side has the section that was asked for */
 } diffing;
 
 static bool matches(const char *const *globs, const char *name)
@@ -51,9 +52,33 @@ static bool is_wanted(const diffing *d, const char *name)
 
 /* ---- opening and names -------------------------------------------------------------------- */
 
-static sw_status open_side(diffing *d, const char *path, side *s, char *framework, sw_error *err)
+/*
+ * The weights of one side: of the section that was asked for, or where there is none of that name,
+ * those at the top. In another section they would be something else.
+ */
+static sw_status select_side(diffing *d, side *s, sw_error *err)
 {
     static const sw_convert_options plain = {0};
+    const sw_convert_options asked = {.section = d->options->section};
+    sw_error cause = {0};
+    sw_status st = swi_select(s->checkpoint, &asked, NULL, &s->selection, &cause);
+    if (st == SW_OK) {
+        d->section_met = true;
+        return SW_OK;
+    }
+    if (st == SW_ERR_NOTFOUND && asked.section != NULL &&
+        swi_select(s->checkpoint, &plain, NULL, &s->selection, err) == SW_OK) {
+        if (s->selection.section[0] == '\0')
+            return SW_OK;
+        swi_selection_free(&s->selection);
+    }
+    if (err != NULL)
+        *err = cause;
+    return st;
+}
+
+static sw_status open_side(diffing *d, const char *path, side *s, char *framework, sw_error *err)
+{
     sw_status st = sw_checkpoint_open(path, &d->options->open, d->report, &s->checkpoint, err);
     if (st != SW_OK)
         return st;
@@ -69,12 +94,20 @@ static sw_status open_side(diffing *d, const char *path, side *s, char *framewor
     if (st != SW_OK)
         return st;
     sw_error cause = {0};
-    st = swi_select(s->checkpoint, &plain, NULL, &s->selection, &cause);
+    st = select_side(d, s, &cause);
     if (st == SW_ERR_ARG && d->options->state)
         return SW_OK; /* a checkpoint without weights */
     if (st != SW_OK && err != NULL)
         *err = cause;
     return st;
+}
+
+static sw_status no_section(const diffing *d, sw_error *err)
+{
+    swi_quoted q;
+    return swi_fail(err, SW_ERR_NOTFOUND,
+                    "--section %s: neither side has tensors in a part of that name; see inspect",
+                    swi_quote_str(&q, d->options->section));
 }
 
 static void close_side(side *s)
@@ -349,6 +382,8 @@ sw_status sw_diff(const char *a, const char *b, const sw_diff_options *options,
     sw_status st = open_side(&d, a, &d.a, d.sum.framework_a, err);
     if (st == SW_OK)
         st = open_side(&d, b, &d.b, d.sum.framework_b, err);
+    if (st == SW_OK && d.options->section != NULL && !d.section_met)
+        st = no_section(&d, err);
     if (st == SW_OK)
         st = diff_all(&d, err);
     d.sum.nothing_expected = d.options->expect_change != NULL && !d.any_expected;

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "digest.h"
-#include "io/txn.h"
 #include "select.h"
 
 typedef struct hashing {
@@ -33,7 +32,7 @@ static bool matches(const char *const *globs, const char *name)
 /* Patterns are of the names in the target, so that one choice fits every form. */
 static sw_status choose_weights(hashing *h, sw_report *report, sw_error *err)
 {
-    const sw_convert_options options = {0};
+    const sw_convert_options options = {.section = h->in->section};
     sw_status st = swi_select(h->checkpoint, &options, report, &h->selection, err);
     for (size_t i = 0; i < h->selection.count && st == SW_OK; i++) {
         const swi_chosen *item = &h->selection.items[i];
@@ -126,6 +125,27 @@ sw_status swi_hash(const sw_checkpoint *checkpoint, const swi_hash_in *in,
     return SW_OK;
 }
 
+sw_status swi_digests_of_layout(const swi_layout *layout, const swi_digest *digests,
+                                const swi_hash_in *in, swi_digest_list *out, sw_error *err)
+{
+    const sw_catalog *catalog = swi_layout_catalog(layout);
+    swi_digest_list made = {.weights = in->weights, .as = in->as};
+    sw_status st = SW_OK;
+    for (size_t i = 0; i < sw_catalog_tensor_count(catalog) && st == SW_OK; i++) {
+        sw_tensor_info info;
+        sw_catalog_tensor(catalog, i, &info);
+        st = swi_digest_list_add(&made, info.name, strlen(info.name), &digests[i], err);
+    }
+    if (st == SW_OK)
+        st = swi_digest_list_end(&made, err);
+    if (st != SW_OK) {
+        swi_digest_list_free(&made);
+        return st;
+    }
+    *out = made;
+    return SW_OK;
+}
+
 /* ---- the public list ---------------------------------------------------------------------- */
 
 sw_status sw_hash(const char *path, const sw_hash_options *options, sw_report *report,
@@ -133,7 +153,10 @@ sw_status sw_hash(const char *path, const sw_hash_options *options, sw_report *r
 {
     static const sw_hash_options defaults = {0};
     const sw_hash_options *o = options ? options : &defaults;
-    const swi_hash_in in = {.weights = o->weights, .only = o->only, .as = o->as};
+    const swi_hash_in in = {.weights = o->weights || o->section != NULL,
+                            .section = o->section,
+                            .only = o->only,
+                            .as = o->as};
     sw_checkpoint *c = NULL;
     void *room = NULL;
     sw_tally done = {0};
@@ -196,27 +219,4 @@ sw_status sw_digests_text(const sw_digests *digests, char **out, sw_error *err)
     }
     *out = (char *)text.data;
     return SW_OK;
-}
-
-sw_status sw_digests_write(const sw_digests *digests, const char *path, bool overwrite,
-                           sw_error *err)
-{
-    char id[SWI_DIGEST_TEXT];
-    swi_buf text = {0};
-    swi_txn *txn = NULL;
-    const char *slash = strrchr(path, '/');
-    const swi_txn_options options = {.id = id, .overwrite = overwrite, .single_file = true};
-    sw_digests_root(digests, id);
-    id[16] = '\0';
-    sw_status st = swi_digest_list_text(&digests->list, &text, err);
-    if (st == SW_OK)
-        st = swi_txn_begin(path, &options, &txn, err);
-    if (st == SW_OK)
-        st = swi_txn_put(txn, slash ? slash + 1 : path, text.data, text.size, err);
-    if (st == SW_OK)
-        st = swi_txn_commit(txn, err);
-    if (txn != NULL)
-        swi_txn_end(txn, false);
-    swi_buf_free(&text);
-    return st;
 }

@@ -4,6 +4,7 @@
 
 #include "container/digest_list.h"
 #include "framework.h"
+#include "io/txn.h"
 
 struct sw_digests {
     swi_digest_list list;
@@ -12,6 +13,7 @@ struct sw_digests {
 /* Which tensors are hashed and how: what a list says of itself. */
 typedef struct swi_hash_in {
     bool weights;
+    const char *section; /* where the weights lie in this checkpoint; NULL: found */
     const char *const *only;
     sw_dtype as;
 } swi_hash_in;
@@ -24,16 +26,31 @@ SW_MUST_USE sw_status swi_hash(const sw_checkpoint *checkpoint, const swi_hash_i
                                const sw_work_options *work, sw_report *report, swi_digest_list *out,
                                swi_digest_list *damaged, sw_tally *tally, sw_error *err);
 
-/* A list from its file. Errors begin with the path. */
+/* A list from its file. Errors begin with the path. `options` may be NULL. */
 SW_MUST_USE sw_status swi_digests_read(const char *path, const sw_open_options *options,
                                        swi_digest_list *out, sw_error *err);
 /*
- * DIG-13: hashes as the list says, and what differs from it is a finding. Fills the summary's
- * counts of listed and matched tensors.
+ * A list on its way to the file `path`: SW_ERR_EXISTS when something is there, with `overwrite`
+ * only when that is no list. Then the list is put and the transaction committed.
+ */
+SW_MUST_USE sw_status swi_digests_begin(const char *path, const char *id, bool overwrite,
+                                        swi_txn **out, sw_error *err);
+/* What begin would say, as far as it can be told without writing. */
+SW_MUST_USE sw_status swi_digests_look(const char *path, const char *id, bool overwrite,
+                                       sw_error *err);
+SW_MUST_USE sw_status swi_digests_put(swi_txn *txn, const char *path, const swi_digest_list *list,
+                                      sw_error *err);
+/* DIG-15: a list of what a layout holds, from the digests of its tensors. */
+SW_MUST_USE sw_status swi_digests_of_layout(const swi_layout *layout, const swi_digest *digests,
+                                            const swi_hash_in *in, swi_digest_list *out,
+                                            sw_error *err);
+/*
+ * DIG-13: hashes as the list says (its weights are options->section here), and what differs from it
+ * is a finding. Fills the summary's counts of listed and matched tensors.
  */
 SW_MUST_USE sw_status swi_digests_check(const sw_checkpoint *checkpoint,
-                                        const swi_digest_list *list, const sw_work_options *work,
-                                        sw_report *report, sw_verify_summary *summary,
-                                        sw_error *err);
+                                        const swi_digest_list *list,
+                                        const sw_verify_options *options, sw_report *report,
+                                        sw_verify_summary *summary, sw_error *err);
 
 #endif

@@ -6,23 +6,6 @@
 #include "base/text.h"
 #include "hash.h"
 
-sw_status swi_digests_read(const char *path, const sw_open_options *options, swi_digest_list *out,
-                           sw_error *err)
-{
-    const sw_limits limits = sw_limits_resolve(options->limits);
-    uint8_t *data = NULL;
-    size_t size = 0;
-    swi_quoted room;
-    sw_status st = swi_read_file(path, limits.metadata_bytes, &data, &size, err);
-    if (st == SW_OK) {
-        st = swi_digest_list_parse(data, size, out, err);
-        if (st != SW_OK)
-            (void)swi_error_prefix(err, "%s", swi_quote_str(&room, path));
-    }
-    free(data);
-    return st;
-}
-
 typedef struct checking {
     const swi_digest_list *list;
     swi_digest_list found, damaged;
@@ -91,14 +74,16 @@ static bool any_is_here(const checking *k)
 }
 
 sw_status swi_digests_check(const sw_checkpoint *checkpoint, const swi_digest_list *list,
-                            const sw_work_options *work, sw_report *report,
+                            const sw_verify_options *options, sw_report *report,
                             sw_verify_summary *summary, sw_error *err)
 {
-    const swi_hash_in in = {.weights = list->weights, .only = list->only, .as = list->as};
+    const swi_hash_in in = {
+        .weights = list->weights, .section = options->section, .only = list->only, .as = list->as};
     checking k = {.list = list, .report = report, .sum = summary};
     sw_error cause = {0};
     summary->listed_tensors = list->count;
-    sw_status st = swi_hash(checkpoint, &in, work, NULL, &k.found, &k.damaged, NULL, &cause);
+    sw_status st =
+        swi_hash(checkpoint, &in, &options->work, NULL, &k.found, &k.damaged, NULL, &cause);
     if (st != SW_OK && st != SW_ERR_ARG && st != SW_ERR_NOTFOUND) {
         if (err != NULL)
             *err = cause;

@@ -20,6 +20,8 @@ typedef struct publishing {
     const swi_publish_in *in;
     const sw_catalog *catalog; /* of the destination */
     swi_txn *txn;
+    swi_txn *list; /* of the digest list; NULL: none is wanted */
+    swi_digest *digests;
 } publishing;
 
 /* ---- before anything is written ----------------------------------------------------------- */
@@ -42,8 +44,12 @@ sw_status swi_publish_check(const swi_publish_in *in, sw_error *err)
     uint64_t need = 0, have = 0;
     for (uint32_t i = 0; i < sw_catalog_file_count(catalog); i++)
         need += swi_catalog_file_bytes(catalog, i);
-    sw_status st =
-        swi_destination_check(in->source, in->dest, in->one_file, in->options->overwrite, err);
+    const sw_convert_options *o = in->options;
+    sw_status st = swi_destination_check(in->source, in->dest, in->one_file, o->overwrite, err);
+    if (st == SW_OK && o->digests != NULL)
+        st = swi_destination_check_list(in->source, in->dest, o->digests, err);
+    if (st == SW_OK && o->digests != NULL)
+        st = swi_digests_look(o->digests, in->id, o->overwrite, err);
     if (st == SW_OK)
         st = swi_txn_look(in->dest, &options, &have, err);
     return st == SW_OK ? compare_space(in->dest, need, have, err) : st;
@@ -175,7 +181,11 @@ static sw_status move_all(publishing *p, sw_convert_summary *sum, sw_error *err)
 {
     swi_file *scratch = NULL;
     swi_source source = swi_checkpoint_source(p->in->source);
-    swi_sink sink = {.ctx = p, .open = open_file, .finish = finish_file, .skip = skip_file};
+    swi_sink sink = {.ctx = p,
+                     .open = open_file,
+                     .finish = finish_file,
+                     .skip = skip_file,
+                     .digests = p->digests};
     sw_status st = check_space(p, err);
     if (st == SW_OK)
         st = swi_txn_scratch(p->txn, &scratch, err);
@@ -197,21 +207,53 @@ static bool worth_keeping(sw_status st)
     return st == SW_ERR_CANCELED || st == SW_ERR_IO || st == SW_ERR_NOMEM;
 }
 
+/* The destination last: what an earlier run finished of it stays when the list is refused. */
+static sw_status begin(publishing *p, sw_error *err)
+{
+    const swi_publish_in *in = p->in;
+    const sw_convert_options *o = in->options;
+    const swi_txn_options options = {
+        .id = in->id, .overwrite = o->overwrite, .single_file = in->one_file};
+    sw_status st = swi_destination_check(in->source, in->dest, in->one_file, o->overwrite, err);
+    if (st == SW_OK && o->digests != NULL)
+        st = swi_destination_check_list(in->source, in->dest, o->digests, err);
+    if (st == SW_OK && o->digests != NULL)
+        st = swi_digests_begin(o->digests, in->id, o->overwrite, &p->list, err);
+    if (st == SW_OK && o->digests != NULL)
+        st = swi_alloc_array(sw_catalog_tensor_count(p->catalog), sizeof *p->digests,
+                             (void **)&p->digests, err);
+    return st == SW_OK ? swi_txn_begin(in->dest, &options, &p->txn, err) : st;
+}
+
+static sw_status put_list(const publishing *p, sw_convert_summary *sum, sw_error *err)
+{
+    swi_digest_list list = {0};
+    sw_status st = swi_digests_of_layout(p->in->layout, p->digests, &p->in->hashed, &list, err);
+    if (st == SW_OK)
+        st = swi_digests_put(p->list, p->in->options->digests, &list, err);
+    if (st == SW_OK)
+        swi_digest_text(&list.root, sum->digests_root);
+    swi_digest_list_free(&list);
+    return st;
+}
+
 sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_error *err)
 {
     publishing p = {.in = in, .catalog = swi_layout_catalog(in->layout)};
-    swi_txn_options options = {
-        .id = in->id, .overwrite = in->options->overwrite, .single_file = in->one_file};
-    sw_status st =
-        swi_destination_check(in->source, in->dest, in->one_file, in->options->overwrite, err);
-    if (st == SW_OK)
-        st = swi_txn_begin(in->dest, &options, &p.txn, err);
-    if (st != SW_OK)
-        return st;
-    sum->resumed_files = swi_txn_resumed(p.txn);
-    st = move_all(&p, sum, err);
-    if (st == SW_OK)
-        st = swi_txn_commit(p.txn, err);
+    sw_status st = begin(&p, err);
+    if (st == SW_OK) {
+        sum->resumed_files = swi_txn_resumed(p.txn);
+        st = move_all(&p, sum, err);
+    }
+    if (st == SW_OK && p.list != NULL)
+        st = put_list(&p, sum, err);
+    if (st == SW_OK) {
+        /* Between the two a kill leaves what the list can be made of again. */
+        swi_txn *const txns[] = {p.txn, p.list};
+        st = p.list != NULL ? swi_txn_commit_all(txns, 2, err) : swi_txn_commit(p.txn, err);
+    }
+    swi_txn_end(p.list, false);
     swi_txn_end(p.txn, worth_keeping(st));
+    free(p.digests);
     return st;
 }

@@ -318,6 +318,21 @@ static sw_status check_distinct(const selecting *s, sw_error *err)
     return SW_OK;
 }
 
+static sw_status find_settled(selecting *s, sw_error *err)
+{
+    sw_status st = SW_OK;
+    uint64_t removed = 0;
+    bool drop_module = true;
+    for (size_t i = 0; drop_module && i < s->out->count; i++)
+        drop_module = swi_has_module_prefix(s->out->items[i].name);
+    for (size_t i = 0; st == SW_OK && i < s->out->count; i++) {
+        s->name.size = 0;
+        st = swi_clean_name(s->out->items[i].name, drop_module, &s->name, &removed, err);
+    }
+    s->out->settled = removed == 0;
+    return st;
+}
+
 /* The finding that explains a tensor's defect, when it is still at hand. */
 static const char *why_damaged(const sw_report *report, const char *tensor)
 {
@@ -364,6 +379,8 @@ sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *
         qsort(made.items, made.count, sizeof *made.items, by_name);
         st = check_distinct(&s, err);
     }
+    if (st == SW_OK)
+        st = find_settled(&s, err);
     if (st == SW_OK)
         st = swi_select_check_whole(checkpoint, report, &made, err);
     swi_buf_free(&s.name);

@@ -14,6 +14,7 @@ typedef struct swi_selection {
     swi_chosen *items; /* in natural order of names, distinct */
     size_t count;
     const char *section; /* that was chosen; "" for the top */
+    bool settled; /* of weights: chosen anew from what is written, they would have the same names */
     uint64_t dropped, optimizer, other, tied;
     uint64_t values; /* not carried, and nobody asked for that */
     /* Of a target that takes the state dict: */

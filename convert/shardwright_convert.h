@@ -83,8 +83,8 @@ typedef struct sw_verify_options {
     sw_level level; /* 0: SW_LEVEL_DIGEST */
     sw_open_options open;
     sw_work_options work;
-    const char
-        *digests; /* a digest list (sw_hash) to hold it against, whatever the level; or NULL */
+    const char *digests; /* a digest list to hold it against, whatever the level; or NULL */
+    const char *section; /* for a list of weights: the part that is the model; NULL: found */
 } sw_verify_options;
 
 typedef struct sw_verify_summary {
@@ -180,6 +180,7 @@ SW_API int64_t sw_run_newest_complete(const sw_run *run);
 
 typedef struct sw_hash_options {
     bool weights;            /* the tensors of a weights target, by their names there */
+    const char *section;     /* of weights: the part that is the model; NULL: found */
     const char *const *only; /* globs of tensor names, NULL-terminated; NULL: all */
     sw_dtype as;             /* floating-point tensors are cast to it first; or SW_DTYPE_NONE */
     sw_open_options open;
@@ -240,8 +241,9 @@ typedef void (*sw_difference_fn)(void *ctx, const sw_difference *difference);
 typedef struct sw_diff_options {
     bool tolerant; /* numbers within atol + rtol x |b| are equal, of whatever type */
     double atol, rtol;
-    bool state;                       /* everything else too: optimizer, other tensors, values */
-    const char *const *only;          /* globs of names, NULL-terminated; NULL: all */
+    bool state;              /* everything else too: optimizer, other tensors, values */
+    const char *section;     /* the part that is the model, where a side has parts; NULL: found */
+    const char *const *only; /* globs of names, NULL-terminated; NULL: all */
     const char *const *expect_change; /* tensors of these names must differ; NULL: none */
     sw_open_options open;             /* of both */
     sw_work_options work;
@@ -288,6 +290,11 @@ typedef struct sw_convert_options {
     bool overwrite;
     bool dry_run; /* plan and prove, move nothing; of `dest` (may be NULL) say what refuses it */
     bool verify;  /* read the result back and compare it with the source */
+    /*
+     * A digest list (sw_hash) of what is written goes to this new file, computed on the way; it and
+     * `dest` appear together. Neither in `dest` nor in the source. NULL: none.
+     */
+    const char *digests;
     sw_open_options open;
     sw_work_options work;
 } sw_convert_options;
@@ -313,16 +320,17 @@ typedef struct sw_convert_summary {
     char framework[32];
     char target[32];
     uint64_t tensors, files;
-    uint64_t bytes;             /* of the destination's files */
-    uint64_t dropped_tensors;   /* left out because it was asked */
-    uint64_t optimizer_tensors; /* that the target does not hold */
-    uint64_t other_tensors;     /* outside the model, not carried */
-    uint64_t values;            /* not carried */
-    uint64_t tied_tensors;      /* written once under another name */
-    uint64_t resumed_files;     /* taken up from an earlier run */
-    uint64_t verified_tensors;  /* read back and equal */
-    bool incomplete;            /* parts of the source are missing: it may have had more tensors */
-    bool partial; /* so, or the target could have held something that was not carried */
+    uint64_t bytes;                    /* of the destination's files */
+    uint64_t dropped_tensors;          /* left out because it was asked */
+    uint64_t optimizer_tensors;        /* that the target does not hold */
+    uint64_t other_tensors;            /* outside the model, not carried */
+    uint64_t values;                   /* not carried */
+    uint64_t tied_tensors;             /* written once under another name */
+    uint64_t resumed_files;            /* taken up from an earlier run */
+    uint64_t verified_tensors;         /* read back and equal */
+    char digests_root[SW_DIGEST_TEXT]; /* of the digest list that was written, or "" */
+    bool incomplete; /* parts of the source are missing: it may have had more tensors */
+    bool partial;    /* so, or the target could have held something that was not carried */
     uint64_t peak_memory_bytes; /* an estimate: buffers and metadata */
     sw_tally tally;
 } sw_convert_summary;

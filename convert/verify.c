@@ -137,7 +137,7 @@ static sw_status check_digests(const sw_checkpoint *c, const sw_verify_options *
     sw_status st = swi_digests_read(options->digests, &options->open, &list, err);
     if (st != SW_OK)
         return st;
-    st = swi_digests_check(c, &list, &options->work, report, s, &cause);
+    st = swi_digests_check(c, &list, options, report, s, &cause);
     swi_digest_list_free(&list);
     if (st != SW_OK && describes_checkpoint(st))
         return as_finding(&cause, report, err);

@@ -32,6 +32,8 @@ struct swi_txn {
     swi_journal journal;
     uint64_t resumed;
     uint32_t scratch_count;
+    char *from; /* what gets renamed, once it is ready */
+    swi_moved moved;
     char *leftover;
 };
 
@@ -355,24 +357,63 @@ static sw_status sync_dirs(swi_txn *txn, const swi_tree *tree, sw_error *err)
 }
 
 /* What gets renamed, as a path from the parent: the partial folder or the one file in it. */
-static sw_status name_output(const swi_txn *txn, const outputs *found, char **out, sw_error *err)
+static sw_status name_output(swi_txn *txn, const outputs *found, sw_error *err)
 {
+    free(txn->from);
+    txn->from = NULL;
     if (!txn->single_file)
-        return swi_store_join(".", txn->place.partial_name, out, err);
+        return swi_store_join(".", txn->place.partial_name, &txn->from, err);
     if (found->count == 1)
-        return swi_store_join(txn->place.partial_name, found->first, out, err);
+        return swi_store_join(txn->place.partial_name, found->first, &txn->from, err);
     return swi_fail(err, SW_ERR_ARG, "one file was to be published, %" PRIu64 " were made",
                     found->count);
 }
 
+/* Step 5. */
+static sw_status make_ready(swi_txn *txn, sw_error *err)
+{
+    swi_tree tree = {0};
+    outputs found = {.txn = txn};
+    sw_status status = remove_scratch(txn, err);
+    if (status == SW_OK)
+        status = swi_tree_visit(&tree, txn->store, check_output, &found, err);
+    if (status == SW_OK)
+        status = name_output(txn, &found, err);
+    if (status == SW_OK)
+        status = swi_journal_remove(&txn->journal, err);
+    if (status == SW_OK)
+        status = sync_dirs(txn, &tree, err);
+    free(found.first);
+    swi_tree_free(&tree);
+    return status;
+}
+
+static void take_back(swi_txn *txn)
+{
+    swi_place_undo(&txn->place, txn->from, txn->moved);
+    txn->moved = SWI_MOVED_NOT;
+}
+
+static sw_status publish(swi_txn *txn, sw_error *err)
+{
+    sw_status status =
+        swi_place_move(&txn->place, txn->from, txn->overwrite, &txn->moved, err); /* 6 */
+    if (status != SW_OK)
+        return status;
+    status = swi_place_sync(&txn->place, err); /* 7 */
+    if (status != SW_OK)
+        take_back(txn);
+    return status;
+}
+
 /* The output has its name; nothing here can take that back, so what fails is only remembered. */
-static void clean_up(swi_txn *txn, const char *from, swi_moved moved)
+static void clean_up(swi_txn *txn)
 {
     sw_status status = SW_OK;
     const char *old = NULL;
-    if (moved == SWI_MOVED_EXCHANGED)
-        old = from;
-    else if (moved == SWI_MOVED_ASIDE)
+    if (txn->moved == SWI_MOVED_EXCHANGED)
+        old = txn->from;
+    else if (txn->moved == SWI_MOVED_ASIDE)
         old = txn->place.old_name;
     if (old != NULL)
         status = swi_place_remove(&txn->place, old, NULL);
@@ -387,47 +428,37 @@ static void clean_up(swi_txn *txn, const char *from, swi_moved moved)
         txn->leftover = NULL;
 }
 
-static sw_status publish(swi_txn *txn, const char *from, sw_error *err)
+sw_status swi_txn_commit_all(swi_txn *const *txns, size_t count, sw_error *err)
 {
-    swi_moved moved;
-    sw_status status = swi_place_move(&txn->place, from, txn->overwrite, &moved, err); /* 6 */
-    if (status != SW_OK)
-        return status;
-    status = swi_place_sync(&txn->place, err); /* 7 */
-    if (status != SW_OK) {
-        swi_place_undo(&txn->place, from, moved);
-        return status;
+    size_t ready = 0, published = 0;
+    sw_status status = SW_OK;
+    while (status == SW_OK && ready < count)
+        status = make_ready(txns[ready++], err);
+    while (status == SW_OK && published < count) {
+        status = publish(txns[published], err);
+        published += status == SW_OK;
     }
-    txn->committed = true;
-    clean_up(txn, from, moved);
-    return SW_OK;
+    if (status == SW_OK) {
+        for (size_t i = 0; i < count; i++) {
+            txns[i]->committed = true;
+            clean_up(txns[i]);
+        }
+        return SW_OK;
+    }
+    while (published > 0)
+        take_back(txns[--published]);
+    /* Best effort, so that the next run resumes; without it that one starts anew. */
+    for (size_t i = 0; i < ready; i++) {
+        swi_txn *txn = txns[i];
+        if (swi_journal_restore(&txn->journal, txn->id, NULL) != SW_OK)
+            txn->resumed = 0;
+    }
+    return status;
 }
 
 sw_status swi_txn_commit(swi_txn *txn, sw_error *err)
 {
-    swi_tree tree = {0};
-    outputs found = {.txn = txn};
-    char *from = NULL;
-    sw_status status = remove_scratch(txn, err);
-    if (status == SW_OK)
-        status = swi_tree_visit(&tree, txn->store, check_output, &found, err);
-    if (status == SW_OK)
-        status = name_output(txn, &found, &from, err);
-    if (status != SW_OK)
-        goto done;
-    status = swi_journal_remove(&txn->journal, err); /* 5 */
-    if (status == SW_OK)
-        status = sync_dirs(txn, &tree, err);
-    if (status == SW_OK)
-        status = publish(txn, from, err);
-    /* Best effort, so that the next run resumes; without it that one starts anew. */
-    if (status != SW_OK && swi_journal_restore(&txn->journal, txn->id, NULL) != SW_OK)
-        txn->resumed = 0;
-done:
-    free(from);
-    free(found.first);
-    swi_tree_free(&tree);
-    return status;
+    return swi_txn_commit_all(&txn, 1, err);
 }
 
 /* ---- end
@@ -460,6 +491,7 @@ void swi_txn_end(swi_txn *txn, bool keep)
     swi_place_close(&txn->place);
     if (txn->has_lock)
         (void)pthread_mutex_destroy(&txn->lock);
+    free(txn->from);
     free(txn->leftover);
     free(txn);
 }

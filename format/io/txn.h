@@ -66,6 +66,12 @@ SW_MUST_USE sw_status swi_txn_scratch(swi_txn *txn, swi_file **out, sw_error *er
  * On failure DEST is as before and the partial folder stays.
  */
 SW_MUST_USE sw_status swi_txn_commit(swi_txn *txn, sw_error *err);
+/*
+ * The same for several as one: step 5 for all, then steps 6 and 7 one by one in their order; when
+ * one fails, what got its name is taken back. Only a kill between the renames leaves the first ones
+ * published and the last ones not.
+ */
+SW_MUST_USE sw_status swi_txn_commit_all(swi_txn *const *txns, size_t count, sw_error *err);
 /* After a commit: the path of an old destination that could not be removed, or NULL. */
 const char *swi_txn_leftover(const swi_txn *txn);
 /*

@@ -1,6 +1,7 @@
 """Digest lists against tests/interop/digest_reference.py, which knows the definitions alone, and the
 vectors of the specification against both."""
 import os
+import struct
 import subprocess
 import sys
 
@@ -34,6 +35,9 @@ def check_file():
             content = bytes((i * 31 + j * 7 + k) % 2 if dtype == "BOOL" else (i + j * 5 + k * 3) % 251
                             for k in range(count * size))
             tensors[f"{dtype}.{j}"] = (dtype, shape, content)
+    tensors["F4"] = ("F4", [3, 6], bytes(range(0x10, 0x19)))
+    tensors["F4.empty"] = ("F4", [0, 6], b"")
+    tensors["F8_E8M0"] = ("F8_E8M0", [2, 2], b"\x7f\x80\x00\xff")
     big = bytes(range(256)) * (3 * 4096 + 1)
     tensors["big"] = ("I32", [len(big) // 4], big)
     tensors["a name\\with \u00fcml\u00e4ut\n"] = ("U8", [1], b"\1")
@@ -42,10 +46,44 @@ def check_file():
     for threads in ("1", "2", "7"):
         found = exits(0, "hash", "all.safetensors", "--threads", threads)
         expect(f"hash --threads {threads}: as the reference has it", found.out == want, found)
+    exits(0, "convert", "all.safetensors", "all", "--to", "hf", "--digests", "all.list")
+    with open("all.list", encoding="utf-8") as file:
+        expect("convert --digests: as the reference has what was written",
+               file.read() == reference.list_text(reference.read_safetensors(
+                   "all/model.safetensors"), "weights"))
     exits(0, "hash", "all.safetensors", "--write", "list")
     with open("list", encoding="utf-8") as file:
         expect("hash --write: the same text", file.read() == want)
     exits(0, "verify", "all.safetensors", "--digests", "list")
+
+
+def check_cast():
+    """--as: what can be cast is, whatever its shape; the rest stays as it is."""
+    def half(*values):
+        return struct.pack(f"<{len(values)}e", *values)
+
+    def double(*values):
+        return struct.pack(f"<{len(values)}d", *values)
+
+    values = (1.5, -2.0, float("inf"))
+    kept = {"i": ("I32", [2], bytes(range(8))), "f8": ("F8_E4M3", [3], b"\x38\x40\x7f"),
+            "f4": ("F4", [2, 2], b"\x12\x34"), "b": ("BOOL", [], b"\1"),
+            "d": ("F64", [2], double(0.1, 3))}
+    cast = {"h": ("F16", [3], half(*values)), "scalar": ("F16", [], half(-0.0)),
+            "none": ("F16", [4, 0], b""), "f": ("F32", [3, 1], struct.pack("<3f", *values)),
+            "bf": ("BF16", [2], b"\x80\x3f\x00\xc0")}
+    as_double = {"h": ("F64", [3], double(*values)), "scalar": ("F64", [], double(-0.0)),
+                 "none": ("F64", [4, 0], b""), "f": ("F64", [3, 1], double(*values)),
+                 "bf": ("F64", [2], double(1, -2))}
+    write_st("kinds.safetensors", {**kept, **cast})
+    write_st("double.safetensors", {**kept, **as_double})
+    want = reference.list_text(reference.read_safetensors("double.safetensors"))
+    want = want.replace("# root", "# as float64\n# root")
+    found = exits(0, "hash", "kinds.safetensors", "--as", "f64")
+    expect("hash --as f64: the reference's digests of the cast values", found.out == want, found)
+    exits(0, "hash", "kinds.safetensors", "--as", "f64", "--write", "double.list")
+    for path in ("kinds.safetensors", "double.safetensors"):
+        exits(0, "verify", path, "--digests", "double.list")
 
 
 def check_sample():
@@ -65,5 +103,6 @@ def check_sample():
 if __name__ == "__main__":
     check_specification()
     check_file()
+    check_cast()
     check_sample()
     _cli.finish()

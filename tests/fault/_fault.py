@@ -61,15 +61,19 @@ class Result:
 
 class Command:
     """One command line to torture. argv holds SRC and DEST where the paths go; a command with DEST
-    must make the tree of `want`, one without must print `want`; code is its exit code."""
+    must make the tree of `want`, and with LIST the file of `want_list`; one without must print
+    `want`; code is its exit code."""
 
     def __init__(self, name, *argv, old=None, code=0):
         self.name, self.argv, self.old, self.code = name, argv, old, code
         self.writes = "DEST" in argv
-        self.want = None
+        self.lists = "LIST" in argv
+        self.makes = ["dest"] + ["dest.list"] * self.lists
+        self.want = self.want_list = None
 
     def line(self, binary, source, dest):
-        places = {"SRC": source, "DAMAGED": source + ".damaged", "DEST": dest}
+        places = {"SRC": source, "DAMAGED": source + ".damaged", "DEST": dest,
+                  "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
 
     def explains(self, result):
@@ -109,6 +113,8 @@ class Bench:
             Command("convert", "convert", "SRC", "DEST", "--to", "hf"),
             Command("sharded", *sharded),
             Command("overwrite", *sharded, "--overwrite", old="old"),
+            Command("digests", "convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--digests",
+                    "LIST"),
         ]
         # What is replaced: an earlier conversion.
         self.must(PLAIN, "convert", self.source, os.path.join(self.home, "old"), "--to", "hf")
@@ -137,6 +143,7 @@ class Bench:
         dest = os.path.join(folder, "dest")
         result = self.must(*command.line(PLAIN, self.source, dest), code=command.code)
         command.want = tree(dest) if command.writes else comparable(result.out)
+        command.want_list = tree(dest + ".list")
         again = self.fresh("again-" + command.name, command)
         counts = os.path.join(self.home, command.name + ".count")
         dest = os.path.join(again, "dest")
@@ -165,16 +172,24 @@ class Bench:
     def check_success(self, command, dest, result, case):
         if result.code != command.code:
             self.fail(command, case, f"must end with {command.code}", result)
-        elif command.writes and tree(dest) != command.want:
+        elif command.writes and (tree(dest), tree(dest + ".list")) != (command.want,
+                                                                       command.want_list):
             self.fail(command, case, "succeeded with another result than without faults", result)
         elif not command.writes and comparable(result.out) != command.want:
             self.fail(command, case, "succeeded with another output than without faults", result)
 
     def check_name(self, command, dest, case, result=None):
-        """The final name is complete or as before. Returns whether it is complete."""
-        found = tree(dest)
+        """The final name is complete or as before, and so is the list that comes with it, which only
+        a kill or a disk on which nothing works any more may leave out. Returns whether it is complete."""
+        found, listed = tree(dest), tree(dest + ".list")
+        killed = result is None or result.code == 137 or "sticky" in case
+        if listed != command.want_list and not (listed is None and killed):
+            if listed is not None or found == command.want:
+                self.fail(command, case, f"the list is wrong: {listed}", result)
         if found == command.want:
             return True
+        if listed is not None:
+            self.fail(command, case, "a list of what is not there", result)
         if found != tree(os.path.join(self.home, command.old) if command.old else ""):
             self.fail(command, case, f"a partial result under the final name: {found}", result)
         return False
@@ -184,7 +199,7 @@ class Bench:
         dest = os.path.join(folder, "dest")
         result = Result(command.line(PLAIN, self.source, dest), {})
         self.check_success(command, dest, result, f"rerun after {case}")
-        if os.listdir(folder) != ["dest"]:
+        if sorted(os.listdir(folder)) != command.makes:
             self.fail(command, f"rerun after {case}", f"left {sorted(os.listdir(folder))}")
 
     def check_source(self, case):

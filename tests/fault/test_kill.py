@@ -58,7 +58,7 @@ def race_one(bench, command, slot, case):
         bench.fail(command, case, f"exit codes {codes}: {errors}")
     if not bench.check_name(command, dest, case):
         bench.fail(command, case, f"no result; exit codes {codes}: {errors}")
-    if os.listdir(folder) != ["dest"]:
+    if sorted(os.listdir(folder)) != command.makes:
         bench.fail(command, case, f"left {sorted(os.listdir(folder))}")
 
 

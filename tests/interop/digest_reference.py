@@ -13,7 +13,8 @@ LEAF = 1 << 20
 NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16",
          "U32": "uint32", "I32": "int32", "U64": "uint64", "I64": "int64", "F16": "float16",
          "BF16": "bfloat16", "F32": "float32", "F64": "float64", "C64": "complex64",
-         "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+         "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
+         "F4": "float4_e2m1fn_x2"}
 
 
 def tensor_digest(dtype, shape, content):
@@ -50,8 +51,14 @@ def read_safetensors(path):
         header = json.loads(file.read(size))
         data = file.read()
     header.pop("__metadata__", None)
-    return {name: tensor_digest(NAMES[t["dtype"]], t["shape"], data[slice(*t["data_offsets"])])
+    return {name: tensor_digest(NAMES[t["dtype"]], shape_of(t), data[slice(*t["data_offsets"])])
             for name, t in header.items()}
+
+
+def shape_of(about):
+    """DIG-2: an element of F4 is a byte of two values, of which safetensors counts each."""
+    shape = about["shape"]
+    return shape[:-1] + [shape[-1] // 2] if about["dtype"] == "F4" else shape
 
 
 def ramp(dtype, code, shape):

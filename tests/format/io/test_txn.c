@@ -212,6 +212,47 @@ static void test_single_file(void **state)
     assert_file(dest, "newer");
 }
 
+/* Two that belong together: both or none. */
+static void test_commit_all(void **state)
+{
+    sw_error err = {0};
+    swi_txn *both[2];
+    both[0] = begin(at(*state, "list"), false, true);
+    both[1] = begin(at(*state, "out"), false, false);
+    put(both[0], "list", "a list");
+    put(both[1], "f", "data");
+    assert_ok(swi_txn_commit_all(both, 2, &err), &err);
+    swi_txn_end(both[0], false);
+    swi_txn_end(both[1], false);
+    assert_listing(*state, "./list ./out ./out/f ");
+
+    /* The first replaces one, which comes back when the second cannot be. */
+    both[0] = begin(at(*state, "list"), true, true);
+    both[1] = begin(at(*state, "late"), false, false);
+    put(both[0], "list", "a newer list");
+    put(both[1], "f", "data");
+    harness_write_text(at(*state, "late/theirs"), "x");
+    assert_int_equal(swi_txn_commit_all(both, 2, &err), SW_ERR_EXISTS);
+    assert_error(&err, SW_ERR_EXISTS, "/late: exists by now");
+    assert_file(at(*state, "list"), "a list");
+    swi_txn_end(both[0], false);
+    swi_txn_end(both[1], true);
+    harness_remove(at(*state, "late"));
+    assert_listing(*state, "./late.partial-" ID " ./late.partial-" ID "/.journal ./late.partial-" ID
+                           "/f ./list ./out ./out/f ");
+
+    /* What is not ready keeps both from their names; the finished work of both is taken up. */
+    both[0] = begin(at(*state, "other"), false, true);
+    both[1] = begin(at(*state, "late"), false, false);
+    assert_true(swi_txn_has(both[1], "f", 4));
+    put(both[0], "other", "1");
+    put(both[0], "too many", "2");
+    assert_int_equal(swi_txn_commit_all(both, 2, &err), SW_ERR_ARG);
+    swi_txn_end(both[0], false);
+    commit(both[1]);
+    assert_listing(*state, "./late ./late/f ./list ./out ./out/f ");
+}
+
 static void test_end_without_commit(void **state)
 {
     sw_error err = {0};
@@ -498,6 +539,7 @@ int main(void)
         WITH_DIR(test_existing_is_refused),
         WITH_DIR(test_overwrite),
         WITH_DIR(test_single_file),
+        WITH_DIR(test_commit_all),
         WITH_DIR(test_end_without_commit),
         WITH_DIR(test_unfinished_file_is_not_published),
         WITH_DIR(test_resume),
