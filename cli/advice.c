@@ -11,24 +11,26 @@ typedef struct advice {
 
 /* What to do about each code of a defect or danger; specs/cli.md has the codes. */
 static const advice all[] = {
-    {" unsafe-pickle unsafe unsafe-checkpoint ",
-     "do not load it with Python; ask its author for a clean copy. convert --drop-unsafe takes the "
-     "tensors and leaves it behind"},
+    {" unsafe-pickle ",
+     "do not load it with Python, ask its author for a clean copy; a value beside the tensors is "
+     "left behind by convert --drop-unsafe"},
+    {" unsafe unsafe-checkpoint ",
+     "somebody made it to do harm, or a tool broke it: do not load it, ask its author for a clean "
+     "copy"},
     {" missing-file missing-rank ",
      "fetch the file from the node or bucket where it was written; nothing else brings it back"},
-    {" short-file long-file unreadable-file bad-archive bad-item bad-tensor ",
+    {" short-file long-file unreadable-file bad-archive bad-item bad-tensor malformed corrupt ",
      "copy the file again from where it was written; if it is the same there, take the step "
      "before"},
     {" crc-mismatch ",
-     "copy the file again: its bytes changed after the save. If the original is the same, take the "
-     "step before, and test disk and memory"},
-    {" missing-item orphan-item missing-tensor unlisted-tensor malformed corrupt "
-     "conflict alias overlap outside ",
+     "copy the file again: its bytes changed after the save; if the original is the same, take "
+     "the step before, and test disk and memory"},
+    {" missing-item orphan-item missing-tensor unlisted-tensor conflict alias overlap outside ",
      "index and files do not belong together: copy the whole folder again, else take the step "
      "before"},
-    {" incomplete ", "fetch what is missing from the node that wrote it; if no node has it the "
-                     "save was never finished: "
-                     "take the step before"},
+    {" incomplete ",
+     "fetch what is missing from the node that wrote it; if no node has it the save was never "
+     "finished: take the step before"},
     {" hole ",
      "see whether a rank's file is missing (verify --json lists all); else it was never written: "
      "take the step before"},
@@ -39,8 +41,7 @@ static const advice all[] = {
     {" digest-mismatch digest-missing digest-unlisted ",
      "it is not what was listed: see what changed with shardwright diff, and copy it again; if the "
      "change was meant, write a new list with shardwright hash"},
-    {" unknown-transform ",
-     "save it again without that transform; no other reader knows it either"},
+    {" unknown-transform ", "save it again without that transform: only its writer can undo it"},
     {" unproven ", "no framework is known to leave pieces like that: take the step before"},
     {" untrusted ", "ask whoever signed it"},
     {" incomplete-checkpoint ",
@@ -59,7 +60,21 @@ const char *advice_of(const char *code)
     return NULL;
 }
 
-void show_advice(const common *c, const sw_report *report, FILE *to)
+/* Of an error that cites a clause: a file breaks a rule of its format. */
+static const char *advice_of_error(const sw_error *err)
+{
+    static const char *const codes[] = {
+        [SW_ERR_FORMAT] = "malformed",      [SW_ERR_CORRUPT] = "corrupt",
+        [SW_ERR_INCOMPLETE] = "incomplete", [SW_ERR_CONFLICT] = "conflict",
+        [SW_ERR_UNSAFE] = "unsafe",
+    };
+    size_t status = (size_t)err->status;
+    if (err->clause[0] == '\0' || status >= sizeof codes / sizeof codes[0] || !codes[status])
+        return NULL;
+    return advice_of(codes[status]);
+}
+
+void show_advice(const common *c, const sw_report *report, const sw_error *err, FILE *to)
 {
     const char *said[ADVICE_MAX];
     size_t count = 0;
@@ -74,4 +89,7 @@ void show_advice(const common *c, const sw_report *report, FILE *to)
         said[count++] = text;
         fprintf(to, "next: %s: %s\n", f->code, text);
     }
+    const char *text = count == 0 && !c->quiet && err != NULL ? advice_of_error(err) : NULL;
+    if (text != NULL)
+        fprintf(to, "next: %s\n", text);
 }

@@ -93,8 +93,11 @@ void show_findings(const common *c, const sw_report *report, FILE *to);
 void json_findings(json *j, const sw_report *report); /* NULL: none */
 /* What to do about a finding of this code, or NULL: every defect and danger has something. */
 const char *advice_of(const char *code);
-/* One line for each different advice of the worst findings; nothing when quiet. */
-void show_advice(const common *c, const sw_report *report, FILE *to);
+/*
+ * One line for each different advice of the worst findings, else of the error (may be NULL);
+ * nothing when quiet.
+ */
+void show_advice(const common *c, const sw_report *report, const sw_error *err, FILE *to);
 void json_tally(json *j, const sw_tally *tally);
 void json_cast(json *j, const sw_tally *tally);
 /* The exit code for a verb that could not do its work. */

@@ -252,7 +252,7 @@ static int finish(run *r)
         if (r->status == SW_ERR_EXISTS && !r->options.overwrite &&
             access(r->c.positional[1], F_OK) == 0)
             fputs("--overwrite replaces it in one step\n", stderr);
-        show_advice(&r->c, r->report, stderr);
+        show_advice(&r->c, r->report, &r->err, stderr);
     } else if (!r->c.json) {
         show_text(r);
     }

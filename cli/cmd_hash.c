@@ -154,7 +154,7 @@ int cmd_hash(int argc, char **argv)
             show_findings(&r.c, r.report, stderr);
         show_error("hash", &r.err);
         if (r.report != NULL)
-            show_advice(&r.c, r.report, stderr);
+            show_advice(&r.c, r.report, &r.err, stderr);
     }
     code = exit_of(r.status);
 done:

@@ -374,7 +374,7 @@ static int show_text(run *r, sw_status st)
     if (st != SW_OK) {
         show_findings(&r->c, r->report, stderr);
         show_error("inspect", &r->err);
-        show_advice(&r->c, r->report, stderr);
+        show_advice(&r->c, r->report, &r->err, stderr);
         return exit_code(r, st);
     }
     if (!r->c.quiet)
@@ -390,7 +390,7 @@ static int show_text(run *r, sw_status st)
     show_findings(&r->c, r->report, stdout);
     if (r->err.status != SW_OK)
         show_error("inspect", &r->err);
-    show_advice(&r->c, r->report, stdout);
+    show_advice(&r->c, r->report, &r->err, stdout);
     return exit_code(r, st);
 }
 

@@ -155,7 +155,7 @@ static void show_text(const run *r, int code)
         puts("UNCHECKED: nothing in it carries a CRC; structure and coverage are right");
     else if (!r->c.quiet)
         puts("ok");
-    show_advice(&r->c, r->report, stdout);
+    show_advice(&r->c, r->report, NULL, stdout);
 }
 
 int cmd_verify(int argc, char **argv)

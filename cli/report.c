@@ -34,12 +34,12 @@ void json_error(json *j, const sw_error *err)
 static void show_finding(const sw_finding *f, FILE *to)
 {
     fprintf(to, "%s: ", sw_severity_name(f->severity));
-    if (f->file[0] != '\0')
+    if (f->file[0] != '\0' && strncmp(f->message, f->file, strlen(f->file)) != 0)
         fprintf(to, "%s: ", f->file);
     if (f->tensor[0] != '\0')
         fprintf(to, "\"%s\": ", f->tensor);
     fputs(f->message, to);
-    if (f->has_offset)
+    if (f->has_offset && f->offset_bytes > 0)
         fprintf(to, " (at byte %" PRIu64 ")", f->offset_bytes);
     fprintf(to, " [%s]\n", f->code);
 }

@@ -92,7 +92,7 @@ static void show_text(const common *c, const sw_run *run, const sw_report *repor
     }
     if (code == EXIT_DONE)
         puts("ok");
-    show_advice(c, report, stdout);
+    show_advice(c, report, NULL, stdout);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */

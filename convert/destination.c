@@ -166,10 +166,26 @@ static sw_status keep_folder(const char *path, sw_error *err)
                     swi_quote_str(&q, path));
 }
 
+/* What is no file, folder or link is somebody's device or pipe, and never an earlier output. */
+static sw_status keep_special(const char *path, sw_error *err)
+{
+    struct stat found;
+    swi_quoted q;
+    if (lstat(path, &found) != 0 || S_ISREG(found.st_mode) || S_ISDIR(found.st_mode) ||
+        S_ISLNK(found.st_mode))
+        return SW_OK;
+    return swi_fail(err, SW_ERR_ARG,
+                    "%s: is a device, pipe or socket and is never replaced; choose another "
+                    "destination",
+                    swi_quote_str(&q, path));
+}
+
 sw_status swi_destination_check(const sw_checkpoint *source, const char *path, bool one_file,
                                 bool overwrite, sw_error *err)
 {
     sw_status st = keep_apart(source, path, err);
+    if (st == SW_OK)
+        st = keep_special(path, err);
     if (st == SW_OK && one_file)
         st = keep_folder(path, err);
     if (st != SW_OK || !overwrite)

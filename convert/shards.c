@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/report.h"
+#include "base/text.h"
 #include "ranges.h"
 
 bool swi_shard_numbered(const char *name, const char *suffix, uint64_t *number, uint64_t *of,
@@ -65,10 +66,40 @@ static sw_status read_index(swi_shards *r, const char *name, sw_error *err)
     return st == SW_OK ? SW_OK : swi_error_prefix(err, "%s", name);
 }
 
+typedef struct placed {
+    const char *first; /* tensor that the index places in the file */
+    size_t count;
+} placed;
+
+static sw_status count_placed(const swi_hf_index *index, placed **out, sw_error *err)
+{
+    const char *name;
+    uint32_t file;
+    sw_status st = swi_alloc_array(swi_hf_index_file_count(index), sizeof **out, (void **)out, err);
+    for (size_t i = 0; st == SW_OK && swi_hf_index_at(index, i, &name, &file); i++) {
+        placed *p = &(*out)[file];
+        if (p->count++ == 0)
+            p->first = name;
+    }
+    return st;
+}
+
+static sw_status say_missing(swi_shards *r, const char *file, const char *what, const placed *p,
+                             sw_error *err)
+{
+    swi_quoted q;
+    swi_finding_in in = {
+        .severity = SW_DEFECT, .status = SW_ERR_INCOMPLETE, .code = "missing-file", .file = file};
+    return swi_report_add(r->o->report, &in, err,
+                          "the index places %zu tensor%s in this file, \"%s\" first, and it is %s",
+                          p->count, p->count == 1 ? "" : "s", swi_quote_str(&q, p->first), what);
+}
+
 /* IDX: the index governs; files beside it that it does not name are not read, and said. */
 static sw_status shards_of_index(swi_shards *r, sw_error *err)
 {
-    sw_status st = SW_OK;
+    placed *of_file = NULL;
+    sw_status st = count_placed(r->index, &of_file, err);
     for (uint32_t i = 0; st == SW_OK && i < swi_hf_index_file_count(r->index); i++) {
         const char *name = swi_hf_index_file(r->index, i);
         const swi_listing_entry *e = swi_listing_find(r->o->listing, name);
@@ -77,11 +108,8 @@ static sw_status shards_of_index(swi_shards *r, sw_error *err)
         if (missing)
             swi_opening_incomplete(r->o);
         if (st == SW_OK && missing)
-            st = finding(r, SW_DEFECT, SW_ERR_INCOMPLETE, "missing-file", name,
-                         e == NULL || e->is_link
-                             ? "the index names this file and it is not there"
-                             : "the index names this file and it is no regular file",
-                         err);
+            st = say_missing(r, name, e == NULL || e->is_link ? "not there" : "no regular file",
+                             &of_file[i], err);
     }
     for (size_t i = 0; st == SW_OK && i < swi_listing_count(r->o->listing); i++) {
         const swi_listing_entry *e = swi_listing_at(r->o->listing, i);
@@ -92,6 +120,7 @@ static sw_status shards_of_index(swi_shards *r, sw_error *err)
             st = finding(r, SW_WARNING, SW_OK, "stray-file", e->name,
                          "the index does not name this file; it is not read", err);
     }
+    free(of_file);
     return st;
 }
 
@@ -158,7 +187,7 @@ static sw_status check_row(swi_shards *r, size_t first, size_t count, uint64_t *
     swi_opening_incomplete(r->o);
     return swi_report_add(r->o->report, &in, err,
                           "its name says that there are %" PRIu64 " files and %zu are here; "
-                          "missing are the numbers %s",
+                          "missing: %s",
                           most, count, swi_ranges_text(&gaps));
 }
 

@@ -44,12 +44,27 @@ static const char *finding_code(sw_status st)
     }
 }
 
+/* Whether a finding says what the error ends with: the reader reported it before it gave up. */
+static bool is_said(const sw_error *cause, const sw_report *report)
+{
+    size_t size = strlen(cause->text);
+    for (size_t i = 0; i < sw_report_count(report); i++) {
+        const sw_finding *f = sw_report_at(report, i);
+        size_t n = strlen(f->message);
+        if (f->severity >= SW_DEFECT && n <= size &&
+            strcmp(cause->text + size - n, f->message) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* An error of a recognised checkpoint becomes a finding; the work is done then. */
 static sw_status as_finding(const sw_error *cause, sw_report *report, sw_error *err)
 {
     bool unsafe = cause->status == SW_ERR_UNSAFE;
-    if (unsafe && sw_report_total(report, SW_DANGER) > 0)
-        return SW_OK; /* the reader has named each global already */
+    /* of what is unsafe the reader has named each global already */
+    if ((unsafe && sw_report_total(report, SW_DANGER) > 0) || is_said(cause, report))
+        return SW_OK;
     swi_finding_in in = {
         .severity = unsafe ? SW_DANGER : SW_DEFECT,
         .status = cause->status,

@@ -101,12 +101,14 @@ sw_status swi_place_open(swi_place *place, const char *dest, const char *id, sw_
         place->parent_fd = open(place->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (place->parent_fd < 0 && errno == EINTR);
     if (place->parent_fd < 0) {
-        bool missing = errno == ENOENT || errno == ENOTDIR;
-        status = fail_name(err, errno, place->parent, "cannot open the destination's folder");
-        if (missing)
-            status = SW_ERR_NOTFOUND;
-        if (err != NULL)
-            err->status = status;
+        swi_quoted room;
+        if (errno == ENOENT || errno == ENOTDIR)
+            status = swi_fail(err, SW_ERR_NOTFOUND,
+                              "%s: there is no such folder for the destination; make it first, or "
+                              "choose another destination",
+                              swi_quote_str(&room, place->parent));
+        else
+            status = fail_name(err, errno, place->parent, "cannot open the destination's folder");
     }
 done:
     if (status != SW_OK)

@@ -46,7 +46,7 @@ def exits(code, *argv, say=None, **more):
 
 
 def finish():
-    for failure in failures[:20]:
+    for failure in failures[:int(os.environ.get("SW_FAILURES", "20"))]:
         print(failure)
     print(f"{checks} checks, {len(failures)} failed")
     sys.exit(1 if failures else 0)

@@ -76,7 +76,7 @@ TABLE = [
     (5, "--overwrite", "plan demo exists --to hf"),
     (5, "--overwrite", "convert demo exists --to hf --dry-run"),
     (0, "nothing was moved", "plan demo exists --to hf --overwrite"),
-    (2, "destination's folder", "plan demo absent/out --to hf"),
+    (2, "make it first", "plan demo absent/out --to hf"),
     (2, "lies in the source", "plan demo demo/out --to hf"),
     (2, "one argument too many", "plan demo out-2 out-3 --to hf"),
     (0, None, "cat demo model.norm.weight"),

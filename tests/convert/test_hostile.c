@@ -146,7 +146,7 @@ static void test_pipe_as_payload(void **state)
     write_st_one(harness_path(model, "a.safetensors"), "w", 2, 2, 0);
     assert_int_equal(mkfifo(harness_path(model, "b.safetensors"), 0600), 0);
     run_verify(model, &o);
-    assert_found(&o, SW_DEFECT, "missing-file", "b.safetensors", NULL, "it is no regular file");
+    assert_found(&o, SW_DEFECT, "missing-file", "b.safetensors", NULL, "and it is no regular file");
     outcome_free(&o);
 }
 
