@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import random
+import shutil
 
 import numpy
 import torch
@@ -12,6 +13,8 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.device_mesh import init_device_mesh
+import transformers
+from transformers import AutoModelForCausalLM
 
 import kinds_parallel as par
 import tiny
@@ -111,6 +114,32 @@ def _save_accelerate(rank, world, folder, kind, config):
     if rank == 0:
         torch.save(scheduler.state_dict(), f"{folder}/ckpt/scheduler.bin")
     par.finish(rank, folder, kind, config, {"model": state["model"]})
+
+
+def _save_transformers(rank, world, folder, kind, config, sizes):
+    """save_pretrained(distributed_checkpoint=True) and the optimizer's folder, as transformers 5 does."""
+    from transformers.distributed import DistributedConfig, save_optimizer_distributed
+    transformers.utils.logging.disable_progress_bar()
+    base = f"{folder}/base"
+    if rank == 0:
+        tiny.make_model(config).save_pretrained(base)
+    dist.barrier()
+    model = AutoModelForCausalLM.from_pretrained(base, distributed_config=DistributedConfig(**sizes))
+    opt = tiny.make_optimizer(model, foreach=False)
+    tiny.same_batch_train(model, opt)
+    model.save_pretrained(f"{folder}/ckpt", distributed_checkpoint=True)
+    save_optimizer_distributed(model, opt, f"{folder}/ckpt/optimizer")
+    tensors, _ = tiny.split_state(tiny.state_of(model)["model"])
+    if rank == 0:
+        shutil.rmtree(base)
+        names = os.listdir(f"{folder}/ckpt")
+        assert [n for n in names if n.startswith("shard-00001-model-")], names
+        assert "__0_0.distcp" in os.listdir(f"{folder}/ckpt/optimizer")
+        tiny.write_model_truth(folder, kind, config, tensors, {k: k for k in tensors})
+
+
+def transformers_distributed(folder, kind, world, **sizes):
+    run_ranks(world, _save_transformers, folder, kind, tiny.make_config(), sizes)
 
 
 def accelerate(folder, kind, world):

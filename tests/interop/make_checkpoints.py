@@ -52,6 +52,8 @@ KINDS = {
     "no_collectives": lambda d, k: sto.no_collectives(d, k, 2),
     "stale_resave": lambda d, k: sto.stale_resave(d, k),
     "accelerate": lambda d, k: sto.accelerate(d, k, 2),
+    "hf_distributed": lambda d, k: sto.transformers_distributed(d, k, 2, fsdp_size=2),
+    "hf_distributed_tp": lambda d, k: sto.transformers_distributed(d, k, 4, fsdp_size=2, tp_size=2),
     "hf_sharded": lambda d, k: sto.hf_storage(d, k, 4, "sharded"),
     "hf_consolidated": lambda d, k: sto.hf_storage(d, k, 4, "consolidated"),
     "hf_plain": lambda d, k: sto.hf_storage(d, k, 1, "plain"),

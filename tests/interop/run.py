@@ -16,6 +16,7 @@ import torch
 
 import checks_bad
 import checks_good
+import checks_run
 import checks_torch
 import checks_torch_out
 import checks_writers
@@ -68,6 +69,8 @@ def main():
             kit.guarded("DCP -> DCP", checks_writers.check_same_content, folders["fsdp2_w4_nested"])
     for kind, folder in ({} if args.bad_only else folders).items():
         kit.guarded(f"{kind} as a torch file", checks_torch_out.check_kind, kind, folder)
+    if not args.bad_only:
+        checks_run.check_runs(kit, folders)
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
         kit.guarded("numbers", checks_writers.check_numbers)
