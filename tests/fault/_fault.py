@@ -112,6 +112,8 @@ class Bench:
             Command("cat", "cat", "SRC", "model.norm.weight"),
             Command("convert", "convert", "SRC", "DEST", "--to", "hf"),
             Command("sharded", *sharded),
+            Command("torch", "convert", "SRC", "DEST", "--to", "torch", "--verify"),
+            Command("torch-legacy", "convert", "SRC", "DEST", "--to", "torch:form=legacy"),
             Command("overwrite", *sharded, "--overwrite", old="old"),
             Command("digests", "convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--digests",
                     "LIST"),
