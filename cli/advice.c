@@ -60,7 +60,8 @@ const char *advice_of(const char *code)
     return NULL;
 }
 
-/* Of an error that cites a clause: a file breaks a rule of its format. */
+/* Of an error that cites a clause: a file breaks a rule of its format. What specs/optimizer.md
+ * rules are no files, and its errors say what to do themselves. */
 static const char *advice_of_error(const sw_error *err)
 {
     static const char *const codes[] = {
@@ -69,7 +70,8 @@ static const char *advice_of_error(const sw_error *err)
         [SW_ERR_UNSAFE] = "unsafe",
     };
     size_t status = (size_t)err->status;
-    if (err->clause[0] == '\0' || status >= sizeof codes / sizeof codes[0] || !codes[status])
+    if (err->clause[0] == '\0' || strncmp(err->clause, "OPT-", 4) == 0 ||
+        status >= sizeof codes / sizeof codes[0] || !codes[status])
         return NULL;
     return advice_of(codes[status]);
 }

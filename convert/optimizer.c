@@ -158,11 +158,10 @@ static sw_status name_parameters(swi_lifting *l, sw_error *err)
         swi_alloc_array(o->parameter_count, sizeof *o->parameters, (void **)&o->parameters, err);
     if (st != SW_OK)
         return st;
-    if (o->keying == SWI_OPT_NESTED_IDS)
+    for (uint32_t i = 0; i < o->parameter_count; i++)
+        o->parameters[i] = swi_names_at(l->keys, i, NULL);
+    if (o->keying == SWI_OPT_NESTED_IDS && !l->naming.numbers_stay)
         st = swi_opt_name_ids(l, o->parameters, err);
-    else
-        for (uint32_t i = 0; i < o->parameter_count; i++)
-            o->parameters[i] = swi_names_at(l->keys, i, NULL);
     if (st == SW_OK) /* those of the model's tensors are clean */
         st = l->naming.keep_prefixes || o->named_by >= SWI_OPT_NAMED_GIVEN ? keep_names(l, err)
                                                                            : clean_names(l, err);

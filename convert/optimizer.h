@@ -75,6 +75,7 @@ typedef struct swi_opt_naming {
     const char *const *names;
     size_t name_count;
     bool keep_prefixes; /* wrapper parts stay */
+    bool numbers_stay;  /* numbered parameters are called by their numbers, in decimal */
 } swi_opt_naming;
 
 /*

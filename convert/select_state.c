@@ -89,19 +89,25 @@ static bool is_named(const selecting *s, const char *name, const swi_state_leaf 
     return (o->only == NULL || matches(s, o->only, name, leaf)) && !matches(s, o->drop, name, leaf);
 }
 
-/* Whether any of the optimizers' tensors is to be written; without filters there need be none. */
-static bool has_optimizer(const selecting *s)
+/*
+ * Which of the optimizers' tensors are written: surely none, perhaps some (--only may mean a name
+ * that one gets in the target), or some.
+ */
+static void look_at_optimizers(const selecting *s, swi_state_form *form)
 {
     const sw_convert_options *o = s->options;
     sw_tensor_info info;
-    if (o->drop_optimizer || (o->only == NULL && o->drop == NULL))
-        return !o->drop_optimizer;
+    bool left = false, named = o->only == NULL;
     for (uint32_t i = 0; sw_catalog_tensor(s->catalog, i, &info); i++) {
         const swi_state_leaf leaf = {.is_tensor = true, .tensor = i};
-        if (info.role == SW_ROLE_OPTIMIZER && is_named(s, info.name, &leaf))
-            return true;
+        if (info.role != SW_ROLE_OPTIMIZER || matches(s, o->drop, info.name, &leaf))
+            continue;
+        left = true;
+        named = named || matches(s, o->only, info.name, &leaf);
     }
-    return false;
+    /* without filters there may be an optimizer that has no tensors yet */
+    form->without_optimizers = o->drop_optimizer || (!left && o->drop != NULL);
+    form->any_optimizers = !named;
 }
 
 static sw_status keep_path(selecting *s, const swi_state_leaf *leaf, swi_state_part *out,
@@ -240,7 +246,7 @@ static sw_status read_state(const selecting *s, const swi_state_form *form, sw_r
                             sw_error *err)
 {
     swi_state_form here = *form;
-    here.without_optimizers = !has_optimizer(s);
+    look_at_optimizers(s, &here);
     here.naming.keep_prefixes = s->options->keep_prefixes;
     sw_status st = swi_checkpoint_state(s->checkpoint, &s->out->state, err);
     return st == SW_OK ? swi_state_reform(s->checkpoint, &here, &s->out->state, report, err) : st;

@@ -96,8 +96,18 @@ static sw_status reform_optimizers(reforming *r)
 {
     swi_optimizer *optimizers = NULL;
     size_t count = 0;
+    sw_error cause = {0};
+    swi_opt_naming naming = r->form->naming;
+    naming.numbers_stay = r->form->optimizer == SWI_FORM_IDS;
     sw_status st =
-        swi_optimizers_lift(r->checkpoint, r->state, &r->form->naming, &optimizers, &count, r->err);
+        swi_optimizers_lift(r->checkpoint, r->state, &naming, &optimizers, &count, &cause);
+    if (st != SW_OK) {
+        if (r->form->any_optimizers && st != SW_ERR_NOMEM && st != SW_ERR_IO)
+            return SW_OK;
+        if (r->err != NULL)
+            *r->err = cause;
+        return st;
+    }
     for (size_t i = 0; st == SW_OK && i < count; i++)
         st = reform_optimizer(r, &optimizers[i]);
     swi_optimizers_free(optimizers, count);

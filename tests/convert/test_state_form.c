@@ -65,7 +65,7 @@ static void test_numbers_become_what_is_asked_for(void **state)
         const char *optim, *note;
     } cases[] = {
         {SWI_FORM_NAMES, NAMED,
-         "2 parameters, nested, by name; was by number; the names are those"},
+         "2 parameters, nested, by name; was by number; the names are the model's"},
         {SWI_FORM_NESTED, NAMED, "optimizer \"optim\": 2 parameters, nested"},
         {SWI_FORM_FLAT, FLATTENED, "2 parameters, flattened; was by number"},
     };
@@ -168,6 +168,9 @@ static void test_names_that_are_given(void **state)
     assert_error(&r.said.err, SW_ERR_CONFLICT, "number 0 may be \"a\" or \"b\"");
     assert_string_equal(r.said.err.clause, "OPT-8");
     reformed_free(&r);
+    check_form(c, one, form_of(SWI_FORM_IDS), /* which need no names */
+               "{\"model\": {\"a\": <tensor 0>, \"b\": <tensor 1>}, \"optim\": {\"state\": {0: "
+               "{\"m\": <tensor 2>}}, \"param_groups\": [{\"params\": [0]}]}}");
     swi_state_form form = form_of(SWI_FORM_NAMES);
     form.naming = (swi_opt_naming){.names = names, .name_count = 1};
     run_reform(&r, c, one, form);
@@ -379,6 +382,7 @@ static void test_filters(void **state)
         {{.to = "dcp", .drop_optimizer = true}, true, 3},
         {{.to = "dcp", .drop = numbers}, false, 3},
         {{.to = "dcp", .drop = named}, false, 3},
+        {{.to = "dcp", .only = named}, false, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         outcome o;

@@ -13,6 +13,8 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "harness"))
+import torch_file  # noqa: E402
 BINARY = os.environ.get("SHARDWRIGHT", "build/shardwright")
 UPDATE = os.environ.get("SW_GOLDEN_UPDATE", "") not in ("", "0")
 
@@ -24,7 +26,7 @@ VARIES = [(re.compile(r"^(  catalog +)[0-9.]+ [kM]?B of memory", re.M), r"\1(SIZ
 
 def prepare(command):
     """"# python code" prepares what the next commands need."""
-    names = {"os": os, "flip": flip, "cut": cut, "put": put}
+    names = {"os": os, "flip": flip, "cut": cut, "put": put, "torch_file": torch_file}
     exec(command, names)  # the code is of this folder
 
 
