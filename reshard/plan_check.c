@@ -179,6 +179,8 @@ static bool move_is_box_of(const swi_move *move, const swi_piece *piece, int64_t
 /* ---- the elements of a window, each once
  * ---------------------------------------------------------- */
 
+#define WORDS_STEP ((size_t)512)
+
 typedef struct marks {
     uint64_t *bits;
     size_t capacity; /* words */
@@ -196,6 +198,21 @@ static sw_status clear_marks(marks *m, uint64_t count, sw_error *err)
     return SW_OK;
 }
 
+/* Whole words, a few at a time: most of a window is marked by these. */
+static bool mark_words(uint64_t *bits, size_t count)
+{
+    for (size_t i = 0; i < count; i += WORDS_STEP) {
+        size_t n = count - i < WORDS_STEP ? count - i : WORDS_STEP;
+        uint64_t any = 0;
+        for (size_t k = 0; k < n; k++)
+            any |= bits[i + k];
+        if (any != 0)
+            return false;
+        memset(bits + i, 0xff, n * sizeof *bits);
+    }
+    return true;
+}
+
 /* Marks `count` elements from `at` on in steps; false when one is outside or marked already. */
 static bool mark_steps(marks *m, uint64_t at, uint64_t count, uint64_t step)
 {
@@ -211,6 +228,14 @@ static bool mark_steps(marks *m, uint64_t at, uint64_t count, uint64_t step)
         return true;
     }
     while (count > 0) {
+        if (at % 64 == 0 && count >= 64) {
+            uint64_t words = count / 64;
+            if (!mark_words(m->bits + at / 64, (size_t)words))
+                return false;
+            at += words * 64;
+            count -= words * 64;
+            continue;
+        }
         uint64_t n = 64 - at % 64;
         n = n < count ? n : count;
         uint64_t mask = (n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1) << (at % 64);

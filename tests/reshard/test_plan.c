@@ -304,6 +304,44 @@ static void test_a_move_past_its_piece(void **state)
     world_free(&w);
 }
 
+static sw_status twice_reads(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    sw_status status = swi_plan_reads(ctx, w, moves, err);
+    assert_int_equal(moves->count, 2);
+    moves->items[1] = moves->items[0];
+    return status;
+}
+
+/* As many elements as the window has, but half of them twice: of a few and of many whole words. */
+static void test_a_move_in_place_of_another(void **state)
+{
+    static const int64_t parts[] = {2, 1};
+    static const int64_t columns[] = {3, 32, 64, 4096};
+    (void)state;
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        world w = {.count = 1, .plain = true, .fixed_parts = parts, .prng = {.state = 2}};
+        sw_error err = {0};
+        swi_plan *plan = NULL;
+        w.tensors[0] = (world_tensor){.name = "t0",
+                                      .dtype = SW_F32,
+                                      .axes = 2,
+                                      .shape = {4, columns[i]},
+                                      .elements = (uint64_t)(4 * columns[i])};
+        world_build(&w);
+        swi_layout *layout = world_layout(&w);
+        assert_ok(swi_plan_make(w.catalog, layout, 1 << 20, NULL, NULL, &plan, &err), &err);
+        const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none};
+        const swi_plan_view twice = {plan, view_next, twice_reads, view_writes, skip_none};
+        assert_ok(swi_plan_check_view(&sound, w.catalog, layout, NULL, &err), &err);
+        assert_int_equal(swi_plan_check_view(&twice, w.catalog, layout, NULL, &err),
+                         SW_ERR_CONFLICT);
+        assert_error(&err, SW_ERR_CONFLICT, "element 0: ");
+        swi_plan_free(plan);
+        swi_layout_free(layout);
+        world_free(&w);
+    }
+}
+
 /* One tensor of a plan is read from the byte behind. Any thread may ask. */
 typedef struct wrong_tensor {
     const swi_plan *plan;
@@ -563,6 +601,7 @@ int main(void)
         cmocka_unit_test(test_plans_and_mutants),
         cmocka_unit_test(test_replicas_are_read_once),
         cmocka_unit_test(test_a_move_past_its_piece),
+        cmocka_unit_test(test_a_move_in_place_of_another),
         cmocka_unit_test(test_large_plans),
         cmocka_unit_test(test_finished_files),
         cmocka_unit_test(test_windows_are_whole_rows),
