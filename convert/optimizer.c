@@ -277,3 +277,53 @@ void swi_optimizers_free(swi_optimizer *optimizers, size_t count)
     }
     free(optimizers);
 }
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static bool has_states(const swi_optimizer *o, const char *name)
+{
+    for (size_t i = 0; i < o->state_count; i++) {
+        if (strcmp(o->parameters[o->states[i].parameter], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* With a leading "module" and without: which it is the optimizers know. */
+static sw_status ask(const swi_optimizer *optimizers, size_t count, const char *name, bool *known,
+                     sw_error *err)
+{
+    swi_buf clean = {0};
+    uint64_t removed = 0;
+    sw_status st = SW_OK;
+    for (int drop_module = 0; st == SW_OK && drop_module < 2; drop_module++) {
+        clean.size = 0;
+        st = swi_clean_name(name, drop_module == 1, &clean, &removed, err);
+        for (size_t i = 0; st == SW_OK && i < count; i++)
+            *known = *known || has_states(&optimizers[i], (const char *)clean.data);
+    }
+    swi_buf_free(&clean);
+    return st;
+}
+
+sw_status swi_optimizers_know(const sw_checkpoint *checkpoint, const char *const *names,
+                              size_t count, bool *known, sw_error *err)
+{
+    swi_state state = {0};
+    swi_optimizer *optimizers = NULL;
+    size_t optimizer_count = 0;
+    sw_error cause = {0};
+    memset(known, 0, count * sizeof *known);
+    sw_status st = swi_checkpoint_state(checkpoint, &state, &cause);
+    if (st == SW_OK)
+        st = swi_optimizers_lift(checkpoint, &state, NULL, &optimizers, &optimizer_count, &cause);
+    for (size_t i = 0; st == SW_OK && i < count; i++)
+        st = ask(optimizers, optimizer_count, names[i], &known[i], &cause);
+    swi_optimizers_free(optimizers, optimizer_count);
+    swi_state_free(&state);
+    if (st != SW_ERR_NOMEM && st != SW_ERR_IO)
+        return SW_OK;
+    if (err != NULL)
+        *err = cause;
+    return st;
+}

@@ -88,6 +88,14 @@ SW_MUST_USE sw_status swi_optimizers_lift(const sw_checkpoint *checkpoint, const
 void swi_optimizers_free(swi_optimizer *optimizers, size_t count);
 
 /*
+ * Which of these parameters of the model (names as its tensors have them, with wrapper parts or
+ * without) some optimizer of the checkpoint has states for. Nothing is known of any where the
+ * optimizers cannot be read or taken apart; fails only for want of memory and on I/O.
+ */
+SW_MUST_USE sw_status swi_optimizers_know(const sw_checkpoint *checkpoint, const char *const *names,
+                                          size_t count, bool *known, sw_error *err);
+
+/*
  * The optimizer's state dict in another keying, as a value of `graph` (the state's own, or another
  * into which the values are copied). Ids are positions over the groups' parameters in order;
  * settings of the flat form are repeated per parameter, and a group without parameters is not in

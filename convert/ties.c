@@ -7,6 +7,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "compare.h"
+#include "optimizer.h"
 
 #define COMPARE_BYTES ((size_t)1 << 20)
 
@@ -45,22 +46,6 @@ static const char *inner_name(const tying *t, size_t item)
     const char *section, *name;
     sw_checkpoint_split_name(t->checkpoint, t->selection->items[item].source, &section, &name);
     return name;
-}
-
-/* Whether some optimizer state is keyed by this parameter's name. */
-static bool has_state(const tying *t, const char *name)
-{
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sw_catalog_tensor_count(t->catalog); i++) {
-        sw_tensor_info info;
-        sw_catalog_tensor(t->catalog, i, &info);
-        if (info.role != SW_ROLE_OPTIMIZER)
-            continue;
-        const char *hit = strstr(info.name, name);
-        if (hit != NULL && (hit == info.name || hit[-1] == '.') && hit[n] == '.')
-            return true;
-    }
-    return false;
 }
 
 static sw_status differ(const tying *t, const size_t at[2], uint64_t first, sw_error *err)
@@ -134,7 +119,11 @@ sw_status swi_resolve_ties(const sw_checkpoint *checkpoint, const swi_assets *as
         return st;
     if (!equal)
         return differ(&t, at, first, err);
-    bool state[2] = {has_state(&t, inner_name(&t, at[0])), has_state(&t, inner_name(&t, at[1]))};
+    const char *const names[2] = {inner_name(&t, at[0]), inner_name(&t, at[1])};
+    bool state[2];
+    st = swi_optimizers_know(checkpoint, names, 2, state, err);
+    if (st != SW_OK)
+        return st;
     if (state[0] == state[1])
         return say(&t, "tied-kept", selection->items[at[1]].name, NULL, err);
     size_t keep = state[0] ? 0 : 1;

@@ -1,5 +1,5 @@
 /* Tied embeddings: never dropped on the flag alone, never twice when proven equal. */
-#include "convert/fixture.h"
+#include "convert/torch_fixture.h"
 
 #define VOCABULARY 10
 
@@ -93,6 +93,30 @@ static void test_equal_pair_without_a_hint(void **state)
     expect_written(&w, NULL, true, true, 0, "tied-kept");
 }
 
+/* A DDP file: names behind "module.", one storage, and an optimizer that numbers its parameters. */
+static void test_numbered_optimizer(void **state)
+{
+    world w = {harness_path(*state, "run.pt"), harness_path(*state, "base"),
+               harness_path(*state, "out")};
+    static const int64_t other[] = {4, 4}, stride[] = {4, 1};
+    float data[VOCABULARY * 4] = {0};
+    torch_world *t = torch_begin(false);
+    torch_say(t, "} ( 'model' } (");
+    size_t shared = torch_storage(t, "FloatStorage", 4, data, sizeof data);
+    torch_key(t, "module.emb.weight");
+    torch_view(t, shared, 0, 2, shape, stride);
+    torch_ramp(t, "module.other.weight", 2, other, 0);
+    torch_key(t, "module.head.weight");
+    torch_view(t, shared, 0, 2, shape, stride);
+    torch_say(t, "u 'optimizer' } ( 'state' } ( 0 } (");
+    torch_ramp(t, "exp_avg", 2, shape, 7);
+    torch_say(t, "u u 'param_groups' ] ( } ( 'params' ] ( 0 1 e u e u u");
+    torch_write_zip(t, w.source, NULL);
+    torch_free(t);
+    harness_write_text(harness_path(w.base, "config.json"), TIED);
+    expect_written(&w, NULL, true, false, 1, "tied");
+}
+
 /* Equal but not tied: no reason to drop anything. */
 static void test_equal_pair_not_tied(void **state)
 {
@@ -154,6 +178,7 @@ int main(void)
         test_in_dir(test_one_only),
         test_in_dir(test_equal_pair),
         test_in_dir(test_equal_pair_without_a_hint),
+        test_in_dir(test_numbered_optimizer),
         test_in_dir(test_equal_pair_not_tied),
         test_in_dir(test_pair_that_differs),
         test_in_dir(test_place_of_the_difference),

@@ -14,6 +14,9 @@ import subprocess
 import sys
 import threading
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import torch_file  # noqa: E402
+
 PLAIN = os.environ.get("SHARDWRIGHT", "build/shardwright")
 FAULT = os.environ.get("SHARDWRIGHT_FAULT", "build/shardwright-fault")
 DENSE = int(os.environ.get("SW_FAULT_DENSE", "500"))
@@ -72,8 +75,8 @@ class Command:
         self.want = self.want_list = None
 
     def line(self, binary, source, dest):
-        places = {"SRC": source, "DAMAGED": source + ".damaged", "DEST": dest,
-                  "LIST": dest + ".list"}
+        places = {"SRC": source, "DAMAGED": source + ".damaged", "RUN": source + ".pt",
+                  "NAMES": source + ".names", "DEST": dest, "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
 
     def explains(self, result):
@@ -97,6 +100,9 @@ class Bench:
         self.must(PLAIN, "demo", self.source)
         self.source_tree = tree(self.source)
         self.damage()
+        torch_file.save(torch_file.training_run(), self.source + ".pt")
+        with open(self.source + ".names", "w", encoding="ascii") as file:
+            file.write("up.weight\nup.bias\ndown.weight\ndown.bias\n")
         sharded = ("convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--dtype", "bf16", "--verify")
         self.commands = [
             Command("demo", "demo", "DEST"),
@@ -114,6 +120,9 @@ class Bench:
             Command("sharded", *sharded),
             Command("torch", "convert", "SRC", "DEST", "--to", "torch", "--verify"),
             Command("torch-legacy", "convert", "SRC", "DEST", "--to", "torch:form=legacy"),
+            Command("numbers", "plan", "RUN", "--to", "dcp"),
+            Command("forms", "convert", "RUN", "DEST", "--to", "dcp:ranks=2,optimizer=flat",
+                    "--param-names", "NAMES", "--verify"),
             Command("overwrite", *sharded, "--overwrite", old="old"),
             Command("digests", "convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--digests",
                     "LIST"),
