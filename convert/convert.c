@@ -358,6 +358,8 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
                              .dest = dest,
                              .one_file = j.target.framework->one_file,
                              .id = j.id,
+                             .chosen = j.selection.items,
+                             .count = j.selection.count,
                              .hashed = {.weights = j.selection.settled, .as = options->dtype},
                              .options = options,
                              .report = report};

@@ -125,27 +125,6 @@ sw_status swi_hash(const sw_checkpoint *checkpoint, const swi_hash_in *in,
     return SW_OK;
 }
 
-sw_status swi_digests_of_layout(const swi_layout *layout, const swi_digest *digests,
-                                const swi_hash_in *in, swi_digest_list *out, sw_error *err)
-{
-    const sw_catalog *catalog = swi_layout_catalog(layout);
-    swi_digest_list made = {.weights = in->weights, .as = in->as};
-    sw_status st = SW_OK;
-    for (size_t i = 0; i < sw_catalog_tensor_count(catalog) && st == SW_OK; i++) {
-        sw_tensor_info info;
-        sw_catalog_tensor(catalog, i, &info);
-        st = swi_digest_list_add(&made, info.name, strlen(info.name), &digests[i], err);
-    }
-    if (st == SW_OK)
-        st = swi_digest_list_end(&made, err);
-    if (st != SW_OK) {
-        swi_digest_list_free(&made);
-        return st;
-    }
-    *out = made;
-    return SW_OK;
-}
-
 /* ---- the public list ---------------------------------------------------------------------- */
 
 sw_status sw_hash(const char *path, const sw_hash_options *options, sw_report *report,

@@ -40,10 +40,22 @@ SW_MUST_USE sw_status swi_digests_look(const char *path, const char *id, bool ov
                                        sw_error *err);
 SW_MUST_USE sw_status swi_digests_put(swi_txn *txn, const char *path, const swi_digest_list *list,
                                       sw_error *err);
-/* DIG-15: a list of what a layout holds, from the digests of its tensors. */
-SW_MUST_USE sw_status swi_digests_of_layout(const swi_layout *layout, const swi_digest *digests,
-                                            const swi_hash_in *in, swi_digest_list *out,
-                                            sw_error *err);
+/* What a conversion has written. */
+typedef struct swi_written {
+    const sw_checkpoint *source;
+    const swi_layout *layout;
+    const swi_digest *digests; /* of the layout's tensors */
+    const swi_chosen *chosen;  /* all that was to be written */
+    size_t count;
+    swi_hash_in hashed;
+    const sw_work_options *work;
+} swi_written;
+/*
+ * DIG-15: a list of all that was chosen. What is none of the layout's tensors, since it only sees
+ * the elements of others, has the digest of its owner, or is hashed in the source.
+ */
+SW_MUST_USE sw_status swi_digests_of_written(const swi_written *written, swi_digest_list *out,
+                                             sw_error *err);
 /*
  * DIG-13: hashes as the list says (its weights are options->section here), and what differs from it
  * is a finding. Fills the summary's counts of listed and matched tensors.

@@ -177,6 +177,26 @@ static sw_status read_back(const publishing *p, uint64_t *verified, sw_error *er
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
+static sw_status put_list(const publishing *p, sw_convert_summary *sum, sw_error *err)
+{
+    const swi_publish_in *in = p->in;
+    const swi_written written = {.source = in->source,
+                                 .layout = in->layout,
+                                 .digests = p->digests,
+                                 .chosen = in->chosen,
+                                 .count = in->count,
+                                 .hashed = in->hashed,
+                                 .work = &in->options->work};
+    swi_digest_list list = {0};
+    sw_status st = swi_digests_of_written(&written, &list, err);
+    if (st == SW_OK)
+        st = swi_digests_put(p->list, in->options->digests, &list, err);
+    if (st == SW_OK)
+        swi_digest_text(&list.root, sum->digests_root);
+    swi_digest_list_free(&list);
+    return st;
+}
+
 static sw_status move_all(publishing *p, sw_convert_summary *sum, sw_error *err)
 {
     swi_file *scratch = NULL;
@@ -194,6 +214,8 @@ static sw_status move_all(publishing *p, sw_convert_summary *sum, sw_error *err)
     swi_checkpoint_set_scratch(p->in->source, scratch);
     st = swi_execute(&source, p->in->layout, &sink, &p->in->options->work, p->in->report,
                      &sum->tally, err);
+    if (st == SW_OK && p->list != NULL)
+        st = put_list(p, sum, err);
     if (st == SW_OK && p->in->options->verify)
         st = read_back(p, &sum->verified_tensors, err);
     swi_checkpoint_set_scratch(p->in->source, NULL);
@@ -225,18 +247,6 @@ static sw_status begin(publishing *p, sw_error *err)
     return st == SW_OK ? swi_txn_begin(in->dest, &options, &p->txn, err) : st;
 }
 
-static sw_status put_list(const publishing *p, sw_convert_summary *sum, sw_error *err)
-{
-    swi_digest_list list = {0};
-    sw_status st = swi_digests_of_layout(p->in->layout, p->digests, &p->in->hashed, &list, err);
-    if (st == SW_OK)
-        st = swi_digests_put(p->list, p->in->options->digests, &list, err);
-    if (st == SW_OK)
-        swi_digest_text(&list.root, sum->digests_root);
-    swi_digest_list_free(&list);
-    return st;
-}
-
 sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_error *err)
 {
     publishing p = {.in = in, .catalog = swi_layout_catalog(in->layout)};
@@ -245,8 +255,6 @@ sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_erro
         sum->resumed_files = swi_txn_resumed(p.txn);
         st = move_all(&p, sum, err);
     }
-    if (st == SW_OK && p.list != NULL)
-        st = put_list(&p, sum, err);
     if (st == SW_OK) {
         /* Between the two a kill leaves what the list can be made of again. */
         swi_txn *const txns[] = {p.txn, p.list};

@@ -185,6 +185,38 @@ static void of_odd_tensors(void **state)
     assert_listed("model.safetensors", "half-list", true);
 }
 
+/* What only sees the elements of others is in the list, too. */
+static void of_shared_storages(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"torch", "dcp:ranks=2", "hf"};
+    float data[12];
+    for (int i = 0; i < 12; i++)
+        data[i] = (float)i;
+    torch_world *w = torch_begin(false);
+    size_t s = torch_storage(w, "FloatStorage", 4, data, sizeof data);
+    torch_say(w, "} (");
+    torch_key(w, "whole");
+    torch_view(w, s, 0, 2, (const int64_t[]){3, 4}, (const int64_t[]){4, 1});
+    torch_key(w, "tied");
+    torch_view(w, s, 0, 2, (const int64_t[]){3, 4}, (const int64_t[]){4, 1});
+    torch_key(w, "part");
+    torch_view(w, s, 5, 1, (const int64_t[]){3}, (const int64_t[]){1});
+    torch_key(w, "turned");
+    torch_view(w, s, 0, 2, (const int64_t[]){4, 3}, (const int64_t[]){1, 4});
+    torch_say(w, "u");
+    torch_write_zip(w, "shared.pt", NULL);
+    torch_free(w);
+    for (size_t i = 0; i < 3; i++) {
+        const sw_convert_options options = {.to = targets[i], .digests = "list"};
+        convert_good("shared.pt", "dest", &options);
+        assert_listed("dest", "list", true);
+        assert_listed("shared.pt", "list", true);
+        harness_remove("dest");
+        harness_remove("list");
+    }
+}
+
 /* ---- how it is published --------------------------------------------------------------------- */
 
 static void both_or_none(void **state)
@@ -351,6 +383,7 @@ int main(void)
         test_here(of_any_threads_and_memory),
         test_here(names_of_the_destination),
         test_here(of_odd_tensors),
+        test_here(of_shared_storages),
         test_here(both_or_none),
         test_here(not_inside),
         test_here(nothing_in_a_dry_run),
