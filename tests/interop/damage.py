@@ -29,28 +29,28 @@ def write_index(folder, index):
         pickle.dump(index, file)
 
 
+def payloads_of(folder, where):
+    """[(file, absolute offset, length)] of the stored bytes of one tensor item."""
+    with open(os.path.join(folder, where.relative_path), "rb") as file:
+        file.seek(where.offset)
+        item = file.read(where.length)
+    if getattr(where, "transform_descriptors", None):
+        return [(where.relative_path, where.offset, where.length)]
+    out = []
+    with zipfile.ZipFile(io.BytesIO(item)) as archive:
+        for entry in archive.infolist():
+            if "/data/" in entry.filename and entry.file_size:
+                at = entry.header_offset
+                name, extra = struct.unpack_from("<HH", item, at + 26)
+                out.append((where.relative_path, where.offset + at + 30 + name + extra,
+                            entry.file_size))
+    return out
+
+
 def tensor_payloads(folder):
     """[(file, absolute offset, length, fqn)] of the stored bytes of each tensor item."""
-    index = read_index(folder)
-    out = []
-    for key, where in index.storage_data.items():
-        if key.offset is None:
-            continue
-        path = os.path.join(folder, where.relative_path)
-        with open(path, "rb") as file:
-            file.seek(where.offset)
-            item = file.read(where.length)
-        if getattr(where, "transform_descriptors", None):
-            out.append((where.relative_path, where.offset, where.length, key.fqn))
-            continue
-        with zipfile.ZipFile(io.BytesIO(item)) as archive:
-            for entry in archive.infolist():
-                if "/data/" in entry.filename and entry.file_size:
-                    at = entry.header_offset
-                    name, extra = struct.unpack_from("<HH", item, at + 26)
-                    out.append((where.relative_path, where.offset + at + 30 + name + extra,
-                                entry.file_size, key.fqn))
-    return out
+    return [(*place, key.fqn) for key, where in read_index(folder).storage_data.items()
+            if key.offset is not None for place in payloads_of(folder, where)]
 
 
 def flip(path, offset, bit):

@@ -1,6 +1,7 @@
 """Judges the command on checkpoints that real frameworks write.
 
     run.py --shardwright BIN --work DIR [--ckpts DIR] [--only KIND]... [--no-bad | --bad-only] [--flips N]
+           [--digest-flips N]
 
 Prints one line per check and ends with "N passed, N failed, N skipped"; exit 1 on any failure.
 """
@@ -15,6 +16,7 @@ import ranks
 import torch
 
 import checks_bad
+import checks_digests
 import checks_good
 import checks_run
 import checks_torch
@@ -47,6 +49,7 @@ def main():
     parser.add_argument("--no-bad", action="store_true", help="whole checkpoints only")
     parser.add_argument("--bad-only", action="store_true", help="broken and hostile ones only")
     parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--digest-flips", type=int, default=100, help="that hash and diff must find")
     args = parser.parse_args()
     torch.set_num_threads(1)
     kit = Kit(args.shardwright, args.work)
@@ -60,9 +63,11 @@ def main():
     if not args.bad_only:
         for kind, folder in folders.items():
             kit.guarded(kind, checks_good.check_kind, kind, folder)
+            kit.guarded(f"{kind}: digests", checks_digests.check_forms, kind, folder)
         if "fsdp2_w4_nested" in folders:
             kit.guarded("options", checks_good.check_options, folders["fsdp2_w4_nested"])
             kit.guarded("paths", checks_good.check_paths, folders["fsdp2_w4_nested"])
+            kit.guarded("sections", checks_digests.check_sections, folders["fsdp2_w4_nested"])
     if not args.bad_only:
         kit.guarded("resumed", checks_writers.check_dcp, folders)
         if "fsdp2_w4_nested" in folders:
@@ -74,6 +79,8 @@ def main():
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
         kit.guarded("numbers", checks_writers.check_numbers)
+    if bad:
+        checks_digests.check_all_flips(kit, folders, args.digest_flips)
     if bad and "torch_zip" in folders:
         kit.guarded("torch files", checks_torch.check_torch, folders["torch_zip"])
     if bad and all(k in folders for k in NEEDED_BY_BAD):
