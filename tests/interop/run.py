@@ -75,6 +75,7 @@ def main():
     for kind, folder in ({} if args.bad_only else folders).items():
         kit.guarded(f"{kind} as a torch file", checks_torch_out.check_kind, kind, folder)
     if not args.bad_only:
+        kit.guarded("resumed from torch files", checks_torch_out.check_resumed, folders)
         checks_run.check_runs(kit, folders)
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
