@@ -47,10 +47,11 @@ typedef struct search {
 static sw_status ask(const search *s, sw_error *err, sw_status status, const char *clause,
                      const char *text)
 {
-    return swi_opt_fail(s->l, err, status, clause,
-                        "its parameters are numbered, and %s; give the names of all parameters in "
-                        "the order of the module with --param-names",
-                        text);
+    return swi_opt_fail(
+        s->l, err, status, clause,
+        "its parameters are numbered, and %s; give the names of all parameters in "
+        "the order of the module with --param-names, or keep numbers (optimizer=keep)",
+        text);
 }
 
 /* ---- candidates --------------------------------------------------------------------------------

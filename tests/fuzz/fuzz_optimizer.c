@@ -1,7 +1,7 @@
 /*
- * Any state dict: walked, its optimizers lifted, lowered into every keying and lifted again. A
- * persistent id is the number of a tensor of the sample checkpoint; the first byte says whether the
- * order of its tensors is known.
+ * Any state dict: walked, its optimizers lifted, lowered into every keying and lifted again, and
+ * all of it brought into every form. A persistent id is the number of a tensor of the sample
+ * checkpoint; the first byte says whether the order of its tensors is known.
  */
 #include <ftw.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "codec/pickle.h"
 #include "hex.h"
-#include "optimizer.h"
+#include "state_form.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -80,6 +80,23 @@ static void check_lowered(const swi_optimizer *o, swi_opt_keying keying, bool or
     swi_state_free(&t);
 }
 
+/* Into every form, one after another; each leaves a state that can be walked. */
+static void reform(swi_state *s)
+{
+    static const swi_opt_form forms[] = {SWI_FORM_NAMES, SWI_FORM_FLAT, SWI_FORM_IDS,
+                                         SWI_FORM_NESTED};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const swi_state_form form = {.optimizer = forms[i], .any_optimizers = i > 1};
+        sw_error err = {0};
+        if (swi_state_reform(sample, &form, s, NULL, &err) != err.status)
+            __builtin_trap();
+        err = (sw_error){0};
+        if (swi_state_walk(s, see_leaf, &bytes, &err) != err.status)
+            __builtin_trap();
+    }
+}
+
 static void run(const uint8_t *data, size_t size, bool ordered)
 {
     const sw_limits limits = {.nodes = 20000};
@@ -103,6 +120,7 @@ static void run(const uint8_t *data, size_t size, bool ordered)
         for (int keying = SWI_OPT_NESTED_NAMES; keying <= SWI_OPT_FLAT; keying++)
             check_lowered(&items[i], (swi_opt_keying)keying, ordered);
     swi_optimizers_free(items, count);
+    reform(&s);
     swi_state_free(&s);
 }
 
