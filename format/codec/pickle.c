@@ -140,7 +140,7 @@ static sw_status refuse_get(swi_pm *m, uint64_t number, sw_value v)
 
 static inline sw_status get(swi_pm *m, uint64_t number)
 {
-    sw_value v = number < m->g->ref_count ? m->g->refs[number] : (sw_value){SWI_TAG_UNSET};
+    sw_value v = number < m->g->ref_count ? swi_ref_at(m->g, number) : (sw_value){SWI_TAG_UNSET};
     if (swi_value_tag(v) >= SWI_TAG_UNSET)
         return refuse_get(m, number, v);
     return push_shared(m, v);

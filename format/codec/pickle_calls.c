@@ -535,13 +535,12 @@ static swi_pm_made *made_by_hook(swi_pm *m, sw_value v)
 }
 
 /* *fresh takes the place of the object that a hook folded: on the stack and in the memo. */
-static void replace_made(swi_pm *m, sw_value object, sw_value fresh, int64_t ref)
+static sw_status replace_made(swi_pm *m, sw_value object, sw_value fresh, int64_t ref)
 {
     m->stack[m->top - 1] = fresh;
     if (ref >= 0)
-        m->g->refs[ref] = fresh;
-    else
-        swi_graph_replace(m->g, object, fresh);
+        return swi_ref_set(m->g, (size_t)ref, fresh, m->err);
+    return swi_graph_replace(m->g, object, fresh, m->err);
 }
 
 /* The hook folds object and state into one. */
@@ -552,9 +551,9 @@ static sw_status build_by_hook(swi_pm *m, const swi_pickle_hook *hook, sw_value 
     sw_status status = hook->build(m->options->hook_ctx, m->g, object, state, &fresh, m->err);
     if (status != SW_OK)
         return status;
-    replace_made(m, object, fresh, ref);
-    if (swi_value_tag(fresh) != SWI_TAG_RECORD)
-        return SW_OK;
+    status = replace_made(m, object, fresh, ref);
+    if (status != SW_OK || swi_value_tag(fresh) != SWI_TAG_RECORD)
+        return status;
     if (swi_value_tag(object) == SWI_TAG_OBJECT)
         swi_graph_drop(m->g, object);
     if (swi_value_tag(state) == SWI_TAG_DICT)
@@ -595,10 +594,10 @@ sw_status swi_pm_fold_items(swi_pm *m, const sw_value *items, size_t count, bool
     swi_pm_made taken = take_made(m, made);
     m->c->pos++; /* BUILD */
     m->top--;
-    replace_made(m, object, fresh, taken.ref);
+    status = replace_made(m, object, fresh, taken.ref);
     swi_graph_drop(m->g, dict);
     *folded = true;
-    return SW_OK;
+    return status;
 }
 
 /* A second BUILD of a dict updates the first one's; that may be shared, so a new one is made. */

@@ -97,7 +97,7 @@ typedef enum swi_dcp_field {
     SWI_DCP_FIELD_COUNT
 } swi_dcp_field;
 
-/* What a record of the pickle is: kind << 48 | index. */
+/* What a record of the pickle is; it comes with an index (see swi_dcp_record). */
 typedef enum swi_dcp_kind {
     SWI_DCP_K_SIZE = 1,
     SWI_DCP_K_PENDING, /* made, its BUILD is to come; the index only makes it unique */

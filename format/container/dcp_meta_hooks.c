@@ -14,6 +14,8 @@
 #include "base/text.h"
 
 #define TRANSFORM_LISTS_MAX 256u
+/* Of a record's payload; what is left is the row. Small payloads are kept in less room. */
+#define KIND_BITS 4
 
 static const char *const field_names[SWI_DCP_FIELD_COUNT] = {
     [SWI_DCP_OFFSETS] = "offsets",
@@ -43,17 +45,23 @@ sw_status swi_dcp_fail(sw_error *err, sw_status status, const char *clause, cons
     return status;
 }
 
+/* Where the small caches keep what they know of this very node. */
+static size_t slot_of(sw_value v, size_t slots)
+{
+    return (size_t)(v.bits * UINT64_C(0x9e3779b97f4a7c15) >> 32) % slots;
+}
+
 static sw_value make_record(swi_dcp_kind kind, uint64_t index)
 {
-    return swi_value_of_record((uint64_t)kind << 48 | index);
+    return swi_value_of_record(index << KIND_BITS | (uint64_t)kind);
 }
 
 bool swi_dcp_record(sw_value v, swi_dcp_kind kind, uint32_t *index)
 {
     uint64_t payload;
-    if (!swi_value_record(v, &payload) || payload >> 48 != (uint64_t)kind)
+    if (!swi_value_record(v, &payload) || (payload & ((1U << KIND_BITS) - 1)) != (uint64_t)kind)
         return false;
-    *index = (uint32_t)(payload & UINT32_MAX);
+    *index = (uint32_t)(payload >> KIND_BITS);
     return true;
 }
 
@@ -83,7 +91,7 @@ const char *swi_dcp_describe(const sw_value_graph *g, sw_value v, char *room, si
 /* The field of a key; keys are memoised by pickle, so that the same node means the same text. */
 static swi_dcp_field field_of(swi_dcp_parsing *p, const sw_value_graph *g, sw_value key)
 {
-    size_t slot = (key.bits >> 8) % SWI_DCP_FIELD_CACHE;
+    size_t slot = slot_of(key, SWI_DCP_FIELD_CACHE);
     if (p->field_cache[slot].bits == key.bits)
         return p->field_cache[slot].field;
     unsigned f = 0;
@@ -258,7 +266,7 @@ static sw_status intern(swi_names *names, const sw_value_graph *g, sw_value v, u
 sw_status swi_dcp_name(swi_dcp_parsing *p, const sw_value_graph *g, sw_value v, uint32_t *id,
                        sw_error *err)
 {
-    size_t slot = (v.bits >> 8) % SWI_DCP_CACHE;
+    size_t slot = slot_of(v, SWI_DCP_CACHE);
     if (p->name_cache[slot].bits == v.bits) {
         *id = p->name_cache[slot].id;
         return SW_OK;
@@ -274,7 +282,7 @@ sw_status swi_dcp_name(swi_dcp_parsing *p, const sw_value_graph *g, sw_value v, 
 static sw_status file_name(swi_dcp_parsing *p, const sw_value_graph *g, sw_value v, uint32_t *id,
                            sw_error *err)
 {
-    size_t slot = (v.bits >> 8) % 64;
+    size_t slot = slot_of(v, 64);
     if (p->file_cache[slot].bits == v.bits) {
         *id = p->file_cache[slot].id;
         return SW_OK;

@@ -43,12 +43,14 @@ void sw_value_graph_free(sw_value_graph *graph)
         free(graph->chunks[i].words);
     free(graph->chunks);
     free(graph->refs);
+    free(graph->wide);
     free(graph);
 }
 
 uint64_t swi_graph_memory(const sw_value_graph *g)
 {
-    return g->bytes + g->chunk_capacity * sizeof *g->chunks + g->ref_capacity * sizeof *g->refs;
+    return g->bytes + g->chunk_capacity * sizeof *g->chunks + g->ref_capacity * sizeof *g->refs +
+           g->wide_capacity * sizeof *g->wide;
 }
 
 uint64_t swi_graph_node_limit(const sw_value_graph *g)
@@ -266,7 +268,7 @@ sw_status swi_graph_text(sw_value_graph *g, sw_value_kind kind, const void *data
     }
     sw_status status = make_bytes(g, tag, data, size, out, err);
     if (status == SW_OK)
-        *slot = out->bits >> 8;
+        *slot = out->bits >> SWI_TAG_BITS;
     return status;
 }
 
@@ -403,8 +405,8 @@ sw_status swi_graph_global(sw_value_graph *g, const char *module, const char *na
         return status;
     uint64_t *node = swi_node(g, pair[1]);
     node[0] = 0;
-    node[1] = parts[0].bits >> 8;
-    node[2] = parts[1].bits >> 8;
+    node[1] = parts[0].bits >> SWI_TAG_BITS;
+    node[2] = parts[1].bits >> SWI_TAG_BITS;
     status = swi_graph_set_items(g, g->globals, pair, 1, err);
     if (status == SW_OK)
         *out = pair[1];
@@ -467,8 +469,11 @@ sw_value swi_value_of_tensor(uint32_t index)
 void swi_graph_forget(sw_value_graph *g)
 {
     free(g->refs);
+    free(g->wide);
     g->refs = NULL;
+    g->wide = NULL;
     g->ref_count = g->ref_capacity = 0;
+    g->wide_count = g->wide_capacity = 0;
     g->refs_set = 0;
 }
 
@@ -481,14 +486,38 @@ static sw_status grow_refs(sw_value_graph *g, size_t number, sw_error *err)
         size_t capacity = number + number / 2 + 64;
         if (capacity > SWI_REFS_MAX)
             capacity = SWI_REFS_MAX;
-        sw_value *refs = realloc(g->refs, capacity * sizeof *refs);
+        uint32_t *refs = realloc(g->refs, capacity * sizeof *refs);
         if (refs == NULL)
             return swi_fail_nomem(err);
         g->refs = refs;
         g->ref_capacity = capacity;
     }
     while (g->ref_count <= number)
-        g->refs[g->ref_count++] = (sw_value){SWI_TAG_UNSET};
+        g->refs[g->ref_count++] = SWI_TAG_UNSET;
+    return SW_OK;
+}
+
+sw_status swi_ref_set(sw_value_graph *g, size_t number, sw_value v, sw_error *err)
+{
+    uint32_t *ref = &g->refs[number];
+    if (swi_ref_fits(v)) {
+        *ref = (uint32_t)v.bits;
+        return SW_OK;
+    }
+    if ((*ref & SWI_TAG_MASK) == SWI_TAG_WIDE) {
+        g->wide[*ref >> SWI_TAG_BITS] = v;
+        return SW_OK;
+    }
+    if (g->wide_count > UINT32_MAX >> SWI_TAG_BITS)
+        return swi_fail(err, SW_ERR_LIMIT, "values: more than 2^27 large numbered references");
+    void *wide = g->wide;
+    sw_status status =
+        swi_grow_raw(&wide, &g->wide_capacity, g->wide_count + 1, sizeof *g->wide, err);
+    g->wide = wide;
+    if (status != SW_OK)
+        return status;
+    *ref = (uint32_t)g->wide_count << SWI_TAG_BITS | SWI_TAG_WIDE;
+    g->wide[g->wide_count++] = v;
     return SW_OK;
 }
 
@@ -499,8 +528,11 @@ sw_status swi_graph_put(sw_value_graph *g, uint64_t number, sw_value v, sw_error
         if (status != SW_OK)
             return status;
     }
-    g->refs_set += swi_value_tag(g->refs[number]) == SWI_TAG_UNSET;
-    g->refs[number] = v;
+    bool fresh = swi_value_tag(swi_ref_at(g, number)) == SWI_TAG_UNSET;
+    sw_status status = swi_ref_set(g, number, v, err);
+    if (status != SW_OK)
+        return status;
+    g->refs_set += fresh;
     if (swi_value_has_head(v)) {
         uint64_t *head = swi_node(g, v);
         *head |= *head >> 32 != 0 ? SWI_LINK_SHARED : (number + 1) << 32;
@@ -508,20 +540,24 @@ sw_status swi_graph_put(sw_value_graph *g, uint64_t number, sw_value v, sw_error
     return SW_OK;
 }
 
-void swi_graph_replace(sw_value_graph *g, sw_value old, sw_value fresh)
+sw_status swi_graph_replace(sw_value_graph *g, sw_value old, sw_value fresh, sw_error *err)
 {
     if (!swi_value_has_head(old))
-        return;
+        return SW_OK;
     uint64_t number = (*swi_node(g, old) & SWI_LINK_NUMBER) >> 32;
-    if (number != 0 && number <= g->ref_count && g->refs[number - 1].bits == old.bits)
-        g->refs[number - 1] = fresh;
+    if (number == 0 || number > g->ref_count || swi_ref_at(g, number - 1).bits != old.bits)
+        return SW_OK;
+    if (!swi_ref_fits(fresh) || !swi_ref_fits(old))
+        return swi_ref_set(g, number - 1, fresh, err);
+    g->refs[number - 1] = (uint32_t)fresh.bits;
+    return SW_OK;
 }
 
 /* What a node and what hangs on it alone count for, and their blocks go back. */
 static uint64_t release_parts(sw_value_graph *g, sw_value v, const uint64_t *node)
 {
     size_t count = swi_head_count(node[0]);
-    uint64_t index = v.bits >> 8;
+    uint64_t index = v.bits >> SWI_TAG_BITS;
     switch (swi_value_tag(v)) {
     case SWI_TAG_TUPLE:
     case SWI_TAG_FROZENSET:
@@ -552,6 +588,6 @@ void swi_graph_drop(sw_value_graph *g, sw_value v)
     if ((head & SWI_LINK_SHARED) != 0)
         return;
     if ((head & SWI_LINK_NUMBER) != 0)
-        swi_graph_replace(g, v, (sw_value){SWI_TAG_DROPPED});
+        (void)!swi_graph_replace(g, v, (sw_value){SWI_TAG_DROPPED}, NULL); /* which always fits */
     g->nodes -= release_parts(g, v, node);
 }

@@ -1,5 +1,5 @@
 /*
- * Making value graphs. A node is a tagged 64-bit word: small things (none, bool, ints of 56 bits,
+ * Making value graphs. A node is a tagged 64-bit word: small things (none, bool, ints of 59 bits,
  * records, tensors) are immediate, the rest are positions in the graph's arenas. Strings are
  * interned where that pays. The graph counts its nodes against sw_limits.nodes (SW_ERR_LIMIT).
  *
@@ -55,7 +55,7 @@ SW_MUST_USE sw_status swi_graph_object_update(sw_value_graph *g, sw_value v,
                                               const sw_value_object *object, sw_error *err);
 SW_MUST_USE sw_status swi_graph_persistent(sw_value_graph *g, sw_value id, sw_value *out,
                                            sw_error *err);
-/* A record: what a constructor hook made of an object; 56 bits of the hook's own. */
+/* A record: what a constructor hook made of an object; 59 bits of the hook's own. */
 sw_value swi_value_of_record(uint64_t payload);
 bool swi_value_record(sw_value v, uint64_t *payload);
 /* A TENSOR: a reference to the tensor of a catalog. */
@@ -88,7 +88,8 @@ SW_MUST_USE sw_status swi_graph_copy(sw_value_graph *to, const sw_value_graph *f
  * replace makes the reference to `old`, if there is one, refer to another node; forget ends it.
  */
 SW_MUST_USE sw_status swi_graph_put(sw_value_graph *g, uint64_t number, sw_value v, sw_error *err);
-void swi_graph_replace(sw_value_graph *g, sw_value old, sw_value fresh);
+SW_MUST_USE sw_status swi_graph_replace(sw_value_graph *g, sw_value old, sw_value fresh,
+                                        sw_error *err);
 void swi_graph_forget(sw_value_graph *g);
 
 /* The value of this key in a DICT. Keys are equal as in Python; see model/value_dict.c. */

@@ -116,7 +116,7 @@ static bool next_part(const sw_value_graph *g, level *stack, size_t *depth, sw_v
  */
 static uint64_t hash_record(sw_value v)
 {
-    uint64_t payload = v.bits >> 8;
+    uint64_t payload = v.bits >> SWI_TAG_BITS;
     return payload + ((payload >> 24) * 0x9e3779b97f4a7c15U >> 32);
 }
 

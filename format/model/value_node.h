@@ -2,7 +2,7 @@
  * How the nodes of a value graph lie in memory. Private to model/value*.c and to the pickle
  * machine, which makes tens of millions of nodes and cannot afford a call for each look.
  *
- * A value is payload << 8 | tag. Small ones are immediate; for the rest the payload is the index of
+ * A value is payload << 5 | tag. Small ones are immediate; for the rest the payload is the index of
  * the first word of the node: chunk << 16 | word. A node never crosses a chunk; nodes of
  * SWI_NODE_OWN_WORDS words and more have a chunk of their own, which can be resized in place.
  *
@@ -46,10 +46,13 @@ enum {
     SWI_TAG_RECORD,
     SWI_TAG_TENSOR,
     SWI_TAG_COUNT,
-    SWI_TAG_UNSET = 0xfe,  /* a reference that was never set */
-    SWI_TAG_DROPPED = 0xff /* a reference whose node was given back */
+    SWI_TAG_WIDE = 29,   /* a reference that 32 bits do not hold: see swi_ref_at */
+    SWI_TAG_UNSET = 30,  /* a reference that was never set */
+    SWI_TAG_DROPPED = 31 /* a reference whose node was given back */
 };
 
+#define SWI_TAG_BITS 5
+#define SWI_TAG_MASK ((1U << SWI_TAG_BITS) - 1)
 #define SWI_CHUNK_BITS 16
 #define SWI_CHUNK_WORDS ((size_t)1 << SWI_CHUNK_BITS)
 #define SWI_NODE_OWN_WORDS ((size_t)2048)
@@ -84,20 +87,22 @@ struct sw_value_graph {
     uint64_t bytes;
     uint64_t key[2];  /* secret of the hashes */
     sw_value globals; /* DICT: "module\0name" -> GLOBAL */
-    sw_value *refs;   /* numbered references: see swi_graph_put */
+    uint32_t *refs;   /* numbered references: see swi_graph_put and swi_ref_at */
     size_t ref_count, ref_capacity;
+    sw_value *wide; /* references that 32 bits do not hold */
+    size_t wide_count, wide_capacity;
     uint64_t refs_set;
     uint64_t intern[SWI_INTERN_SLOTS]; /* short strings met lately: a cache, not a table */
 };
 
 static inline sw_value swi_value_of(unsigned tag, uint64_t payload)
 {
-    return (sw_value){payload << 8 | tag};
+    return (sw_value){payload << SWI_TAG_BITS | tag};
 }
 
 static inline unsigned swi_value_tag(sw_value v)
 {
-    return (unsigned)(v.bits & 0xff);
+    return (unsigned)(v.bits & SWI_TAG_MASK);
 }
 
 static inline uint64_t *swi_words(const sw_value_graph *g, uint64_t index)
@@ -107,7 +112,7 @@ static inline uint64_t *swi_words(const sw_value_graph *g, uint64_t index)
 
 static inline uint64_t *swi_node(const sw_value_graph *g, sw_value v)
 {
-    return swi_words(g, v.bits >> 8);
+    return swi_words(g, v.bits >> SWI_TAG_BITS);
 }
 
 /* Nodes that begin with a head. The empty tuple has none: it is a constant. */
@@ -116,7 +121,7 @@ static inline bool swi_value_has_head(sw_value v)
     const unsigned heads = 1U << SWI_TAG_LIST | 1U << SWI_TAG_TUPLE | 1U << SWI_TAG_DICT |
                            1U << SWI_TAG_SET | 1U << SWI_TAG_FROZENSET | 1U << SWI_TAG_OBJECT;
     unsigned tag = swi_value_tag(v);
-    return tag < SWI_TAG_COUNT && (heads >> tag & 1) != 0 && v.bits >> 8 != 0;
+    return tag < SWI_TAG_COUNT && (heads >> tag & 1) != 0 && v.bits >> SWI_TAG_BITS != 0;
 }
 
 static inline size_t swi_head_count(uint64_t head)
@@ -126,23 +131,41 @@ static inline size_t swi_head_count(uint64_t head)
 
 #define SWI_EMPTY_TUPLE ((sw_value){SWI_TAG_TUPLE})
 
-/* 56 bits, sign kept. */
+/* 59 bits, sign kept. */
 static inline bool swi_int_fits(int64_t v)
 {
-    return v >= -((int64_t)1 << 55) && v < (int64_t)1 << 55;
+    return v >= -((int64_t)1 << 58) && v < (int64_t)1 << 58;
 }
 
 static inline int64_t swi_int_immediate(sw_value v)
 {
-    return (int64_t)v.bits >> 8;
+    return (int64_t)v.bits >> SWI_TAG_BITS;
 }
+
+/*
+ * A pickle may number tens of millions of values, most of which have few bits: a reference is kept
+ * in 32 of them, a wider value in `wide` and its index there as SWI_TAG_WIDE.
+ */
+static inline sw_value swi_ref_at(const sw_value_graph *g, size_t number)
+{
+    uint32_t ref = g->refs[number];
+    return (ref & SWI_TAG_MASK) != SWI_TAG_WIDE ? (sw_value){ref} : g->wide[ref >> SWI_TAG_BITS];
+}
+
+static inline bool swi_ref_fits(sw_value v)
+{
+    return v.bits <= UINT32_MAX;
+}
+
+/* Another value for a number that is in use. */
+SW_MUST_USE sw_status swi_ref_set(sw_value_graph *g, size_t number, sw_value v, sw_error *err);
 
 /* swi_graph_put, with the usual case inline: the next number. */
 static inline sw_status swi_ref_put(sw_value_graph *g, uint64_t number, sw_value v, sw_error *err)
 {
-    if (number != g->ref_count || number >= g->ref_capacity)
+    if (number != g->ref_count || number >= g->ref_capacity || !swi_ref_fits(v))
         return swi_graph_put(g, number, v, err);
-    g->refs[g->ref_count++] = v;
+    g->refs[g->ref_count++] = (uint32_t)v.bits;
     g->refs_set++;
     if (swi_value_has_head(v)) {
         uint64_t *head = swi_node(g, v);

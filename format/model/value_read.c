@@ -35,7 +35,7 @@ bool sw_value_bool(const sw_value_graph *graph, sw_value v, bool *out)
     (void)graph;
     if (swi_value_tag(v) != SWI_TAG_BOOL)
         return false;
-    *out = v.bits >> 8 != 0;
+    *out = v.bits >> SWI_TAG_BITS != 0;
     return true;
 }
 
@@ -172,7 +172,7 @@ bool sw_value_tensor(const sw_value_graph *graph, sw_value v, uint32_t *index)
     (void)graph;
     if (swi_value_tag(v) != SWI_TAG_TENSOR)
         return false;
-    *index = (uint32_t)(v.bits >> 8);
+    *index = (uint32_t)(v.bits >> SWI_TAG_BITS);
     return true;
 }
 
@@ -191,7 +191,7 @@ bool swi_value_record(sw_value v, uint64_t *payload)
 {
     if (swi_value_tag(v) != SWI_TAG_RECORD)
         return false;
-    *payload = v.bits >> 8;
+    *payload = v.bits >> SWI_TAG_BITS;
     return true;
 }
 

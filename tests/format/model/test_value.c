@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/value.h"
+#include "model/value_node.h"
 
 static sw_value_graph *make(uint64_t nodes)
 {
@@ -81,10 +81,10 @@ static void test_integers(void **state)
     static const int64_t cases[] = {0,
                                     1,
                                     -1,
-                                    ((int64_t)1 << 55) - 1,
-                                    (int64_t)1 << 55,
-                                    -((int64_t)1 << 55),
-                                    -((int64_t)1 << 55) - 1,
+                                    ((int64_t)1 << 58) - 1,
+                                    (int64_t)1 << 58,
+                                    -((int64_t)1 << 58),
+                                    -((int64_t)1 << 58) - 1,
                                     INT64_MAX,
                                     INT64_MIN};
     sw_value_graph *g = make(0);
@@ -389,6 +389,35 @@ static void test_references_say_who_is_shared(void **state)
     sw_value_graph_free(g);
 }
 
+/* References of few bits and of many, set again from one to the other. */
+static void test_wide_references(void **state)
+{
+    sw_value_graph *g = make(0);
+    sw_error err = {0};
+    (void)state;
+    const sw_value values[] = {swi_value_none(), swi_value_of_record(1),
+                               swi_value_of_record(UINT64_C(1) << 40), integer(g, -3),
+                               integer(g, INT64_MIN)};
+    const size_t count = sizeof values / sizeof values[0];
+    for (size_t i = 0; i < 200; i++)
+        assert_ok(swi_graph_put(g, i, values[i % count], &err), &err);
+    for (size_t i = 0; i < 200; i++)
+        assert_true(swi_ref_at(g, i).bits == values[i % count].bits);
+    for (size_t i = 0; i < 200; i++)
+        assert_ok(swi_graph_put(g, i, values[(i / 3 + 1) % count], &err), &err);
+    for (size_t i = 0; i < 200; i++)
+        assert_true(swi_ref_at(g, i).bits == values[(i / 3 + 1) % count].bits);
+    assert_int_equal(g->refs_set, 200);
+    assert_ok(swi_graph_put(g, 1000, values[2], &err), &err);
+    assert_int_equal(swi_value_tag(swi_ref_at(g, 999)), SWI_TAG_UNSET);
+    assert_true(swi_ref_at(g, 1000).bits == values[2].bits);
+    sw_value t = sequence(g, SW_VALUE_TUPLE, &values[0], 1);
+    assert_ok(swi_graph_put(g, 5, t, &err), &err);
+    assert_ok(swi_graph_replace(g, t, values[2], &err), &err);
+    assert_true(swi_ref_at(g, 5).bits == values[2].bits);
+    sw_value_graph_free(g);
+}
+
 static void test_limit(void **state)
 {
     sw_value_graph *g = make(50);
@@ -510,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_dropped_memory_is_used_again),
         cmocka_unit_test(test_references_say_who_is_shared),
+        cmocka_unit_test(test_wide_references),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_text_of_strings),
         cmocka_unit_test(test_text_is_cut),
