@@ -107,7 +107,7 @@ static void look_at_optimizers(const selecting *s, swi_state_form *form)
     }
     /* without filters there may be an optimizer that has no tensors yet */
     form->without_optimizers = o->drop_optimizer || (!left && o->drop != NULL);
-    form->any_optimizers = !named;
+    form->lenient = !named;
 }
 
 static sw_status keep_path(selecting *s, const swi_state_leaf *leaf, swi_state_part *out,

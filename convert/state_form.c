@@ -102,7 +102,7 @@ static sw_status reform_optimizers(reforming *r)
     sw_status st =
         swi_optimizers_lift(r->checkpoint, r->state, &naming, &optimizers, &count, &cause);
     if (st != SW_OK) {
-        if (r->form->any_optimizers && st != SW_ERR_NOMEM && st != SW_ERR_IO)
+        if (r->form->lenient && st != SW_ERR_NOMEM && st != SW_ERR_IO)
             return SW_OK;
         if (r->err != NULL)
             *r->err = cause;

@@ -11,7 +11,7 @@
 typedef struct swi_state_form {
     swi_opt_form optimizer;  /* SWI_FORM_KEEP: nothing is changed, names neither */
     bool without_optimizers; /* none is written: only the names of modules are changed */
-    bool any_optimizers;     /* perhaps none is: what cannot be taken apart stays as it is */
+    bool lenient;            /* perhaps none is: what cannot be taken apart stays as it is */
     swi_opt_naming naming;
 } swi_state_form;
 

@@ -6,15 +6,10 @@
 
 static const char form_option[] = "optimizer=";
 static const char *const forms[] = {
-    [SWI_FORM_KEEP] = "keep", [SWI_FORM_NAMES] = "by name", [SWI_FORM_NESTED] = "nested",
+    [SWI_FORM_KEEP] = "keep", [SWI_FORM_NAMES] = "names", [SWI_FORM_NESTED] = "nested",
     [SWI_FORM_FLAT] = "flat", [SWI_FORM_IDS] = "ids",
 };
 #define FORM_COUNT (sizeof forms / sizeof forms[0])
-
-const char *swi_opt_form_name(swi_opt_form form)
-{
-    return forms[form];
-}
 
 void swi_target_end(swi_target *target)
 {

@@ -19,7 +19,4 @@ typedef struct swi_target {
 SW_MUST_USE sw_status swi_target_parse(const char *to, swi_target *out, sw_error *err);
 void swi_target_end(swi_target *target);
 
-/* "keep", "nested" ...: what optimizer= takes; for the usual mixed form of a target "by name". */
-const char *swi_opt_form_name(swi_opt_form form);
-
 #endif

@@ -404,7 +404,7 @@ static void test_forms_that_a_target_has(void **state)
         {"dcp:optimizer=ids", "--to dcp: no such form of an optimizer: optimizer=ids; there are "
                               "nested, flat and keep"},
         {"fsdp2:dp=2,optimizer=", "no such form of an optimizer: optimizer="},
-        {"dcp:optimizer=by name", "no such form"},
+        {"dcp:optimizer=names", "no such form"},
         {"hf:optimizer=flat", "--to hf:optimizer=flat: not an option"},
         {"dcp:ranks=2,,optimizer=flat", "--to dcp: an option is empty"},
         {"dcp:ranks=2,", "--to dcp: an option is empty"},

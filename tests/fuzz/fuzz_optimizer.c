@@ -87,7 +87,7 @@ static void reform(swi_state *s)
                                          SWI_FORM_NESTED};
     size_t bytes = 0;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        const swi_state_form form = {.optimizer = forms[i], .any_optimizers = i > 1};
+        const swi_state_form form = {.optimizer = forms[i], .lenient = i > 1};
         sw_error err = {0};
         if (swi_state_reform(sample, &form, s, NULL, &err) != err.status)
             __builtin_trap();

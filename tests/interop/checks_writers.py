@@ -11,7 +11,6 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 import resume
 import tiny
 
-MESHES = ((2,), (2, 2))
 NEAR = 1e-6  # another world adds gradients in another order
 
 # kind, target, and the mesh on which the kind was written: there all is equal to the bit
@@ -67,11 +66,17 @@ def check_resumed(kit, label, want, went, exact):
     kit.check(f"{label}: three steps later", not wrong, wrong[:6])
 
 
+def one_of_each(jobs):
+    """The first job of each kind."""
+    return list({job.kind: (job, own) for job, own in reversed(jobs)}.values())
+
+
 def check_dcp(kit, folders):
+    """All of them on a mesh of 2; on 2 x 2, where each takes twice as long, one of each kind."""
     jobs = convert_all(kit, folders)
-    for dims in MESHES if jobs else ():
-        went = resume.resume(kit, [job for job, _ in jobs], dims)
-        for job, own in jobs:
+    for dims, some in ((((2,), jobs), ((2, 2), one_of_each(jobs))) if jobs else ()):
+        went = resume.resume(kit, [job for job, _ in some], dims)
+        for job, own in some:
             want = torch.load(f"{job.kind}/next.pt", weights_only=False)
             check_resumed(kit, f"{job.label} on {dims}", want, went[job.label], own == dims)
 
