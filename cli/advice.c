@@ -25,7 +25,8 @@ static const advice all[] = {
     {" crc-mismatch ",
      "copy the file again: its bytes changed after the save; if the original is the same, take "
      "the step before, and test disk and memory"},
-    {" missing-item orphan-item missing-tensor unlisted-tensor conflict alias overlap outside ",
+    {" missing-item orphan-item missing-tensor unlisted-tensor conflict alias overlap outside "
+     "wrong-rank ",
      "index and files do not belong together: copy the whole folder again, else take the step "
      "before"},
     {" incomplete ",

@@ -11,7 +11,6 @@
 
 #include "base/arena.h"
 #include "base/text.h"
-#include "codec/pickle.h"
 #include "dcp.h"
 #include "dcp_paths.h"
 #include "model/value_table.h"
@@ -171,33 +170,12 @@ static sw_status load(builder *b, size_t i, sw_value *out)
     return st;
 }
 
-static sw_status pickled(const builder *b, sw_value v, swi_buf *out)
-{
-    swi_pickle_writer w;
-    sw_error ignored = {0};
-    sw_status st = swi_pickle_begin(&w, out, 4, &ignored);
-    return st == SW_OK ? swi_pickle_emit(&w, b->g, v, NULL, NULL, &ignored) : st;
-}
-
-/* Whether they are the same value for sure. */
-static sw_status same(const builder *b, sw_value x, sw_value y, bool *out)
-{
-    swi_buf p = {0}, q = {0};
-    sw_status st = pickled(b, x, &p);
-    if (st == SW_OK)
-        st = pickled(b, y, &q);
-    *out = st == SW_OK && p.size == q.size && memcmp(p.data, q.data, p.size) == 0;
-    swi_buf_free(&p);
-    swi_buf_free(&q);
-    return st == SW_ERR_NOMEM ? swi_fail_nomem(b->err) : SW_OK;
-}
-
 /* DCP-16: the same key of another rank. */
 static sw_status add_scoped(builder *b, const sw_value_info *info, sw_value first, sw_value v)
 {
     bool equal;
     swi_state *state = b->state;
-    sw_status st = same(b, first, v, &equal);
+    sw_status st = swi_value_same(b->g, first, b->g, v, &equal, b->err);
     if (st != SW_OK || equal)
         return st;
     st = swi_grow_array((void **)&state->scoped, &b->scoped_capacity, state->scoped_count + 1,

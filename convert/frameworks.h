@@ -7,5 +7,6 @@
 extern const swi_framework swi_framework_dcp;
 extern const swi_framework swi_framework_hf;
 extern const swi_framework swi_framework_torch;
+extern const swi_framework swi_framework_rank_files;
 
 #endif

@@ -7,6 +7,7 @@ static const swi_framework *const frameworks[] = {
     &swi_framework_dcp,
     &swi_framework_hf,
     &swi_framework_torch,
+    &swi_framework_rank_files,
 };
 
 size_t swi_framework_count(void)

@@ -6,8 +6,31 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/text.h"
+#include "codec/pickle.h"
 #include "model/value_table.h"
+
+static sw_status pickled(const sw_value_graph *g, sw_value v, swi_buf *out, sw_error *err)
+{
+    swi_pickle_writer w;
+    sw_status st = swi_pickle_begin(&w, out, 4, err);
+    return st == SW_OK ? swi_pickle_emit(&w, g, v, NULL, NULL, err) : st;
+}
+
+sw_status swi_value_same(const sw_value_graph *g, sw_value v, const sw_value_graph *h, sw_value w,
+                         bool *out, sw_error *err)
+{
+    swi_buf p = {0}, q = {0};
+    sw_error cause = {0};
+    sw_status st = pickled(g, v, &p, &cause);
+    if (st == SW_OK)
+        st = pickled(h, w, &q, &cause);
+    *out = st == SW_OK && p.size == q.size && memcmp(p.data, q.data, p.size) == 0;
+    swi_buf_free(&p);
+    swi_buf_free(&q);
+    return st == SW_ERR_NOMEM ? swi_fail_nomem(err) : SW_OK;
+}
 
 void swi_state_free(swi_state *state)
 {

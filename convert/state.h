@@ -39,6 +39,10 @@ SW_MUST_USE sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_
                                            sw_error *err);
 void swi_state_free(swi_state *state);
 
+/* Whether they are the same value for sure: written alike. Fails on NOMEM alone. */
+SW_MUST_USE sw_status swi_value_same(const sw_value_graph *g, sw_value v, const sw_value_graph *h,
+                                     sw_value w, bool *out, sw_error *err);
+
 /* The node at a path of DICT keys ("model", "a.b") and list positions ("#0"); false: none. */
 bool swi_state_find(const swi_state *state, const char *const *path, size_t parts, sw_value *out);
 

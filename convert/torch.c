@@ -236,7 +236,7 @@ static sw_status read_file(reading *r, const swi_reader *reader, uint32_t i, sw_
     if (st == SW_OK && *unreadable == SW_OK) {
         swi_opening_memory(r->o, 2 * swi_graph_memory(swi_torch_graph(tf)));
         r->fill.kept->unsafe = r->fill.kept->unsafe || unsafe.total > 0;
-        st = swi_torch_object_make(tf, &r->o->limits, &object, err);
+        st = swi_torch_object_make(tf, false, &r->o->limits, &object, err);
         if (st == SW_OK)
             st = swi_torch_fill(&r->fill, tf, s->name, s->bytes, &object, err);
         if (st != SW_OK)
@@ -372,7 +372,7 @@ static sw_status add_facts(reading *r, sw_error *err)
 /* ---- the framework -----------------------------------------------------------------------------
  */
 
-static void free_kept(void *p)
+void swi_torch_kept_free(void *p)
 {
     swi_torch_kept *kept = p;
     for (size_t i = 0; i < kept->object_count; i++)
@@ -389,7 +389,7 @@ static sw_status open_torch(swi_opening *o, sw_error *err)
     sw_status st = swi_alloc_array(1, sizeof *kept, (void **)&kept, err);
     if (st != SW_OK)
         return st;
-    swi_opening_keep(o, kept, free_kept);
+    swi_opening_keep(o, kept, swi_torch_kept_free);
     kept->limits = o->limits;
     st = swi_torch_filling_begin(o, &r.fill, err);
     r.fill.kept = kept;

@@ -25,15 +25,20 @@ typedef struct swi_torch_object {
     sw_value_graph *graph;
     sw_value root;
     swi_torch_tensor *tensors; /* only while the file is put into the catalog */
-    size_t tensor_count, tensor_capacity;
+    bool *is_part;             /* of each tensor: it is a rank's part of a DTensor; likewise */
+    size_t tensor_count, tensor_capacity, part_capacity;
     uint32_t *catalog_of;     /* of each tensor: its first name's index; UINT32_MAX: not reached */
+    int64_t rank;             /* that saved it, as its DTensors say; -1: not told */
+    bool repeats;             /* what another rank saved too: no part of the state dict */
     swi_torch_opaque *opaque; /* sorted by node */
     size_t opaque_count, opaque_capacity;
     swi_arena arena; /* texts of the opaque ones */
 } swi_torch_object;
 
-SW_MUST_USE sw_status swi_torch_object_make(const swi_torch_file *tf, const sw_limits *limits,
-                                            swi_torch_object *out, sw_error *err);
+/* `parts`: of a DTensor the part of the rank that saved it is a plain tensor, else it is opaque. */
+SW_MUST_USE sw_status swi_torch_object_make(const swi_torch_file *tf, bool parts,
+                                            const sw_limits *limits, swi_torch_object *out,
+                                            sw_error *err);
 void swi_torch_object_free(swi_torch_object *object);
 /* What is opaque about a node, or NULL. */
 const swi_torch_opaque *swi_torch_opaque_at(const swi_torch_object *object, sw_value v);
@@ -63,6 +68,7 @@ SW_MUST_USE sw_status swi_torch_walk(const swi_torch_object *object, const sw_li
 typedef struct swi_torch_value_at {
     uint32_t object; /* index in objects */
     sw_value node;
+    int64_t rank; /* whose it is, where it differs from the first one; else -1 */
 } swi_torch_value_at;
 typedef struct swi_torch_kept {
     swi_torch_object *objects; /* one a file that could be read */
@@ -81,6 +87,23 @@ typedef struct swi_torch_totals {
     uint64_t files, legacy_files, swapped_files;
 } swi_torch_totals;
 
+/* What a tensor of a rank's file is in the checkpoint. */
+typedef struct swi_torch_box {
+    bool is_own;     /* no part of another one; then nothing else is set */
+    bool replicated; /* other ranks hold the same elements */
+    uint32_t axes;
+    int64_t shape[SW_MAX_AXES], offset[SW_MAX_AXES], length[SW_MAX_AXES];
+} swi_torch_box;
+
+/* How the files of ranks make one checkpoint. */
+typedef struct swi_torch_ranks {
+    /* Fails on what is wrong with this tensor (a finding then), and on NOMEM. */
+    sw_status (*place)(void *ctx, const swi_torch_leaf *leaf, uint64_t rank, bool is_part,
+                       swi_torch_box *out, sw_error *err);
+    void *ctx;
+    uint64_t rank; /* of the file that is being put in */
+} swi_torch_ranks;
+
 typedef struct swi_torch_filling {
     swi_opening *o;
     swi_torch_kept *kept;
@@ -90,6 +113,12 @@ typedef struct swi_torch_filling {
     swi_names *views; /* exact views of storages: index of `owners` */
     uint32_t *owners; /* the first tensor that is this view */
     size_t owner_capacity;
+    const swi_torch_ranks *ranks; /* NULL: every tensor is whole */
+    uint32_t *id_of;              /* with ranks: the tensor of a name */
+    size_t id_capacity;
+    swi_names *values; /* with ranks: names, and which value of `kept` was the first */
+    uint32_t *value_of;
+    size_t value_capacity;
     swi_torch_totals totals;
 } swi_torch_filling;
 
@@ -108,5 +137,7 @@ SW_MUST_USE sw_status swi_torch_fill(swi_torch_filling *f, const swi_torch_file 
                                      const char *path, uint64_t bytes, swi_torch_object *object,
                                      sw_error *err);
 void swi_torch_filling_end(swi_torch_filling *f);
+/* Of swi_opening_keep: a swi_torch_kept. */
+void swi_torch_kept_free(void *kept);
 
 #endif

@@ -33,15 +33,20 @@ sw_status swi_torch_filling_begin(swi_opening *o, swi_torch_filling *f, sw_error
 {
     *f = (swi_torch_filling){.o = o};
     sw_status st = swi_names_make(&f->names, err);
-    return st == SW_OK ? swi_names_make(&f->views, err) : st;
+    if (st == SW_OK)
+        st = swi_names_make(&f->views, err);
+    return st == SW_OK ? swi_names_make(&f->values, err) : st;
 }
 
 void swi_torch_filling_end(swi_torch_filling *f)
 {
     swi_names_free(f->names);
     swi_names_free(f->views);
+    swi_names_free(f->values);
     free(f->file_of);
     free(f->owners);
+    free(f->id_of);
+    free(f->value_of);
     *f = (swi_torch_filling){0};
 }
 
@@ -109,14 +114,18 @@ static sw_status view_key(filling *f, const swi_torch_tensor *t, sw_error *err)
     return st;
 }
 
-static sw_status add_piece(filling *f, const swi_torch_tensor *t, uint32_t id, sw_error *err)
+/* `place` NULL: it is all of the tensor. */
+static sw_status add_piece(filling *f, const swi_torch_tensor *t, const swi_torch_box *place,
+                           uint32_t id, sw_error *err)
 {
     int64_t element = sw_dtype_bytes(t->dtype);
     swi_piece piece = {.blob = f->blobs[t->storage],
                        .axes = t->axes,
                        .base_bytes = (int64_t)t->start_elements * element};
     for (uint32_t k = 0; k < t->axes; k++) {
-        piece.view[k] = piece.length[k] = t->shape[k];
+        piece.length[k] = t->shape[k];
+        piece.view[k] = place != NULL ? place->shape[k] : t->shape[k];
+        piece.offset[k] = place != NULL ? place->offset[k] : 0;
         piece.stride_bytes[k] = t->shape[k] > 1 ? t->stride_elements[k] * element : 0;
     }
     return swi_builder_piece(f->all->o->builder, id, &piece, err);
@@ -144,7 +153,7 @@ static sw_status add_bytes(filling *f, const swi_torch_tensor *t, uint32_t id, s
     }
     all->owners[view] = id;
     all->totals.used_bytes += t->elements * sw_dtype_bytes(t->dtype);
-    return add_piece(f, t, id, err);
+    return add_piece(f, t, NULL, id, err);
 }
 
 /* Whether the name is new; one that another file has is a conflict that is said. */
@@ -183,31 +192,126 @@ static sw_status find_section(filling *f, const swi_torch_leaf *leaf, sw_error *
     return swi_section_of(&path, leaf->name, &f->section, err);
 }
 
-static sw_status add_tensor(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
+/* A new tensor of the catalog; it is where the state dict has this one. */
+static sw_status make_tensor(filling *f, const swi_torch_leaf *leaf, uint32_t number, uint32_t axes,
+                             const int64_t *shape, uint32_t *id, sw_error *err)
 {
-    const swi_torch_tensor *t = &f->object->tensors[number];
     swi_opening *o = f->all->o;
-    uint32_t id;
-    bool is_new;
-    sw_status st = meet_name(f, leaf->name, &is_new, err);
-    if (st != SW_OK || !is_new)
-        return st;
-    st = find_section(f, leaf, err);
+    sw_status st = find_section(f, leaf, err);
     if (st != SW_OK)
         return st;
     swi_tensor_in in = {.name = leaf->name,
                         .name_size = strlen(leaf->name),
-                        .dtype = t->dtype,
-                        .axes = t->axes,
-                        .shape = t->shape,
+                        .dtype = f->object->tensors[number].dtype,
+                        .axes = axes,
+                        .shape = shape,
                         .role = f->section.role};
-    st = swi_builder_tensor(o->builder, &in, &id, err);
+    st = swi_builder_tensor(o->builder, &in, id, err);
     if (st == SW_OK)
-        st = swi_opening_section(o, id, (const char *)f->section.section.data,
+        st = swi_opening_section(o, *id, (const char *)f->section.section.data,
                                  (const char *)f->section.name.data, err);
     if (st == SW_OK && f->object->catalog_of[number] == UINT32_MAX)
-        f->object->catalog_of[number] = id;
-    return st == SW_OK ? add_bytes(f, t, id, err) : st;
+        f->object->catalog_of[number] = *id;
+    return st;
+}
+
+static sw_status add_tensor(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
+{
+    const swi_torch_tensor *t = &f->object->tensors[number];
+    uint32_t id;
+    bool is_new;
+    sw_status st = meet_name(f, leaf->name, &is_new, err);
+    if (st == SW_OK && is_new)
+        st = make_tensor(f, leaf, number, t->axes, t->shape, &id, err);
+    return st == SW_OK && is_new ? add_bytes(f, t, id, err) : st;
+}
+
+/* ---- tensors of which each rank has a part ------------------------------------------------------
+ */
+
+/* What a rank alone knows of: under the name of the state dict, of later ranks with the rank. */
+static sw_status add_own(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
+{
+    swi_torch_leaf own = *leaf;
+    swi_buf name = {0};
+    sw_status st = SW_OK;
+    if (swi_names_find(f->all->names, leaf->name, strlen(leaf->name)) >= 0) {
+        st = swi_buf_printf(&name, err, "%s.rank%" PRIu64, leaf->name, f->all->ranks->rank);
+        if (st == SW_OK)
+            st = swi_buf_u8(&name, 0, err);
+        own.name = (const char *)name.data;
+    }
+    if (st == SW_OK)
+        st = add_tensor(f, &own, number, err);
+    swi_buf_free(&name);
+    return st;
+}
+
+static sw_status bad_part(filling *f, const swi_torch_leaf *leaf, sw_status status,
+                          const char *text, sw_error *err)
+{
+    swi_opening_incomplete(f->all->o);
+    return finding(f, SW_DEFECT, status, "bad-tensor", leaf->name, text, err);
+}
+
+/* The tensor that this is a part of. */
+static sw_status whole_of(filling *f, const swi_torch_leaf *leaf, uint32_t number,
+                          const swi_torch_box *place, uint32_t *id, sw_error *err)
+{
+    swi_torch_filling *all = f->all;
+    uint32_t name;
+    bool is_new;
+    sw_status st = swi_names_add(all->names, leaf->name, strlen(leaf->name), &name, &is_new, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&all->id_of, &all->id_capacity, (size_t)name + 1,
+                            sizeof *all->id_of, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&all->file_of, &all->file_capacity, (size_t)name + 1,
+                            sizeof *all->file_of, err);
+    if (st == SW_OK && is_new) {
+        all->file_of[name] = f->path;
+        st = make_tensor(f, leaf, number, place->axes, place->shape, &all->id_of[name], err);
+    }
+    if (st == SW_OK)
+        *id = all->id_of[name];
+    return st;
+}
+
+static bool is_box(const swi_torch_tensor *t, const swi_torch_box *place)
+{
+    return t->axes == place->axes &&
+           memcmp(t->shape, place->length, t->axes * sizeof *t->shape) == 0;
+}
+
+static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
+{
+    const swi_torch_ranks *ranks = f->all->ranks;
+    const swi_torch_tensor *t = &f->object->tensors[number];
+    swi_builder *builder = f->all->o->builder;
+    swi_torch_box place = {0};
+    sw_error cause = {0};
+    uint32_t id = 0;
+    sw_status st =
+        ranks->place(ranks->ctx, leaf, ranks->rank, f->object->is_part[number], &place, &cause);
+    if (st == SW_ERR_NOMEM)
+        return swi_fail_nomem(err);
+    if (st != SW_OK)
+        return bad_part(f, leaf, st, cause.text, err);
+    if (place.is_own)
+        return add_own(f, leaf, number, err);
+    st = whole_of(f, leaf, number, &place, &id, err);
+    if (st != SW_OK)
+        return st;
+    if (!swi_builder_same(builder, id, t->dtype, place.axes, place.shape))
+        return bad_part(f, leaf, SW_ERR_CONFLICT, "another rank gives it another type or shape",
+                        err);
+    if (!is_box(t, &place))
+        return bad_part(f, leaf, SW_ERR_CORRUPT,
+                        "this rank's part has not the shape that its placements give it", err);
+    if (place.replicated)
+        swi_builder_allow_replicas(builder, id);
+    f->all->totals.used_bytes += t->elements * sw_dtype_bytes(t->dtype);
+    return t->elements > 0 ? add_piece(f, t, &place, id, err) : SW_OK;
 }
 
 /* ---- the rest ----------------------------------------------------------------------------------
@@ -227,11 +331,11 @@ static sw_status say_opaque(filling *f, const swi_torch_leaf *leaf, const swi_to
                    unknown ? "opaque-tensor" : "bad-tensor", leaf->name, opaque->why, err);
 }
 
-static sw_status add_value(filling *f, const swi_torch_leaf *leaf, sw_error *err)
+static sw_status keep_value(filling *f, const swi_torch_leaf *leaf, int64_t rank, sw_error *err)
 {
     swi_torch_kept *kept = f->all->kept;
     swi_value_in in = {
-        .name = leaf->name, .name_size = strlen(leaf->name), .rank = -1, .blob = f->value_blob};
+        .name = leaf->name, .name_size = strlen(leaf->name), .rank = rank, .blob = f->value_blob};
     sw_status st = swi_grow_array((void **)&kept->values, &kept->value_capacity,
                                   kept->value_count + 1, sizeof *kept->values, err);
     if (st != SW_OK)
@@ -247,8 +351,33 @@ static sw_status add_value(filling *f, const swi_torch_leaf *leaf, sw_error *err
         return st;
     }
     kept->values[kept->value_count++] =
-        (swi_torch_value_at){.object = f->object_index, .node = leaf->node};
+        (swi_torch_value_at){.object = f->object_index, .node = leaf->node, .rank = rank};
     return SW_OK;
+}
+
+/* Of what every rank saved the first is kept, and those that differ from it. */
+static sw_status add_value(filling *f, const swi_torch_leaf *leaf, sw_error *err)
+{
+    swi_torch_filling *all = f->all;
+    uint32_t name;
+    bool is_new, same = false;
+    if (all->ranks == NULL)
+        return keep_value(f, leaf, -1, err);
+    sw_status st = swi_names_add(all->values, leaf->name, strlen(leaf->name), &name, &is_new, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&all->value_of, &all->value_capacity, (size_t)name + 1,
+                            sizeof *all->value_of, err);
+    if (st != SW_OK)
+        return st;
+    if (is_new) {
+        all->value_of[name] = (uint32_t)all->kept->value_count;
+        return keep_value(f, leaf, -1, err);
+    }
+    const swi_torch_value_at *first = &all->kept->values[all->value_of[name]];
+    if (first->object != f->object_index)
+        st = swi_value_same(all->kept->objects[first->object].graph, first->node, f->object->graph,
+                            leaf->node, &same, err);
+    return st == SW_OK && !same ? keep_value(f, leaf, (int64_t)all->ranks->rank, err) : st;
 }
 
 static sw_status on_leaf(void *ctx, const swi_torch_leaf *leaf, sw_error *err)
@@ -256,7 +385,8 @@ static sw_status on_leaf(void *ctx, const swi_torch_leaf *leaf, sw_error *err)
     filling *f = ctx;
     uint32_t number;
     if (sw_value_tensor(f->object->graph, leaf->node, &number))
-        return add_tensor(f, leaf, number, err);
+        return f->all->ranks != NULL ? add_part(f, leaf, number, err)
+                                     : add_tensor(f, leaf, number, err);
     const swi_torch_opaque *opaque = swi_torch_opaque_at(f->object, leaf->node);
     sw_status st = opaque != NULL ? say_opaque(f, leaf, opaque, err) : SW_OK;
     return st == SW_OK ? add_value(f, leaf, err) : st;
@@ -331,7 +461,9 @@ sw_status swi_torch_fill(swi_torch_filling *all, const swi_torch_file *tf, const
     all->totals.swapped_files += swi_torch_swapped(tf);
     if (f.object_index < all->kept->object_count && f.object != object) {
         free(f.object->tensors);
+        free(f.object->is_part);
         f.object->tensors = NULL; /* the catalog has what is needed of them */
+        f.object->is_part = NULL;
     }
     free(f.blobs);
     swi_section_end(&f.section);

@@ -8,6 +8,7 @@
 
 typedef struct making {
     const swi_torch_file *tf;
+    bool parts; /* DTensors stand for their local parts */
     swi_torch_object *object;
 } making;
 
@@ -19,6 +20,43 @@ static bool is_rebuild(const sw_value_graph *g, sw_value v)
     return sw_value_get_object(g, v, &o) && sw_value_global(g, o.callable, &module, &name) &&
            (strcmp(module, "torch._utils") == 0 || strcmp(module, "torch._tensor") == 0) &&
            strncmp(name, "_rebuild_", strlen("_rebuild_")) == 0;
+}
+
+/* Of what an object is BUILT with: a dict, or (attributes, slots). */
+static bool attribute_in(const sw_value_graph *g, sw_value state, const char *name, sw_value *out)
+{
+    sw_value part;
+    if (sw_value_get_kind(g, state) == SW_VALUE_DICT)
+        return swi_value_get(g, state, name, out);
+    for (size_t i = 0; sw_value_item(g, state, i, &part); i++)
+        if (swi_value_get(g, part, name, out))
+            return true;
+    return false;
+}
+
+static bool attribute_of(const sw_value_graph *g, sw_value v, const char *name, sw_value *out)
+{
+    sw_value_object o;
+    return sw_value_get_object(g, v, &o) && o.has_state && attribute_in(g, o.state, name, out);
+}
+
+/* RF-6: _rebuild_from_type_v2(f, DTensor, arguments, (None, {"_local_tensor": ..., "_spec": ...})),
+ * and in newer ones the rank: _spec.mesh._rank. */
+static bool local_part(const sw_value_graph *g, sw_value v, sw_value *out, int64_t *rank)
+{
+    sw_value_object o;
+    sw_value type, state, inner;
+    const char *module, *name;
+    int64_t n;
+    if (!sw_value_get_object(g, v, &o) || !sw_value_item(g, o.args, 1, &type) ||
+        !sw_value_global(g, type, &module, &name) || strcmp(name, "DTensor") != 0 ||
+        strncmp(module, "torch.distributed.", strlen("torch.distributed.")) != 0 ||
+        !sw_value_item(g, o.args, 3, &state) || !attribute_in(g, state, "_local_tensor", out))
+        return false;
+    if (attribute_in(g, state, "_spec", &inner) && attribute_of(g, inner, "mesh", &inner) &&
+        attribute_of(g, inner, "_rank", &inner) && sw_value_int(g, inner, &n))
+        *rank = n;
+    return true;
 }
 
 static sw_status add_opaque(swi_torch_object *object, const sw_value_graph *from, sw_value v,
@@ -38,15 +76,19 @@ static sw_status add_opaque(swi_torch_object *object, const sw_value_graph *from
     return SW_OK;
 }
 
-static sw_status add_tensor(swi_torch_object *object, const swi_torch_tensor *t, sw_value *out,
-                            sw_error *err)
+static sw_status add_tensor(swi_torch_object *object, const swi_torch_tensor *t, bool is_part,
+                            sw_value *out, sw_error *err)
 {
     if (object->tensor_count >= UINT32_MAX)
         return swi_fail(err, SW_ERR_LIMIT, "more tensors than can be numbered");
     sw_status st = swi_grow_array((void **)&object->tensors, &object->tensor_capacity,
                                   object->tensor_count + 1, sizeof *t, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&object->is_part, &object->part_capacity,
+                            object->tensor_count + 1, sizeof *object->is_part, err);
     if (st != SW_OK)
         return st;
+    object->is_part[object->tensor_count] = is_part;
     object->tensors[object->tensor_count] = *t;
     *out = swi_value_of_tensor((uint32_t)object->tensor_count++);
     return SW_OK;
@@ -65,14 +107,16 @@ static sw_status map(void *ctx, const sw_value_graph *from, sw_value v, sw_value
     sw_error cause = {0};
     if (!is_rebuild(from, v))
         return SW_OK;
-    sw_status st = swi_torch_get_tensor(m->tf, v, &t, &cause);
+    sw_value local = v;
+    bool is_part = m->parts && local_part(from, v, &local, &m->object->rank);
+    sw_status st = swi_torch_get_tensor(m->tf, local, &t, &cause);
     if (ours(st)) {
         if (err != NULL)
             *err = cause;
         return st;
     }
     *replaced = true;
-    return st == SW_OK ? add_tensor(m->object, &t, out, err)
+    return st == SW_OK ? add_tensor(m->object, &t, is_part, out, err)
                        : add_opaque(m->object, from, v, to, &cause, out, err);
 }
 
@@ -91,11 +135,11 @@ const swi_torch_opaque *swi_torch_opaque_at(const swi_torch_object *object, sw_v
                : bsearch(&key, object->opaque, object->opaque_count, sizeof key, by_node);
 }
 
-sw_status swi_torch_object_make(const swi_torch_file *tf, const sw_limits *limits,
+sw_status swi_torch_object_make(const swi_torch_file *tf, bool parts, const sw_limits *limits,
                                 swi_torch_object *out, sw_error *err)
 {
-    swi_torch_object object = {0};
-    making m = {.tf = tf, .object = &object};
+    swi_torch_object object = {.rank = -1};
+    making m = {.tf = tf, .parts = parts, .object = &object};
     sw_status st = swi_graph_make(limits, &object.graph, err);
     if (st == SW_OK)
         st = swi_graph_copy(object.graph, swi_torch_graph(tf), swi_torch_root(tf), map, &m,
@@ -118,6 +162,7 @@ void swi_torch_object_free(swi_torch_object *object)
 {
     sw_value_graph_free(object->graph);
     free(object->tensors);
+    free(object->is_part);
     free(object->catalog_of);
     free(object->opaque);
     swi_arena_free(&object->arena);

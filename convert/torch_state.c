@@ -1,4 +1,5 @@
 /* What was saved, from the objects that an open checkpoint keeps. */
+#include "base/arena.h"
 #include "base/text.h"
 #include "model/value.h"
 #include "torch.h"
@@ -20,13 +21,39 @@ static sw_status map(void *ctx, const sw_value_graph *from, sw_value v, sw_value
     return SW_OK;
 }
 
-/* The shards of a model hold parts of one state dict. */
+/* Values of later ranks that differ from those of the first. */
+static sw_status add_scoped(const sw_checkpoint *checkpoint, const swi_torch_kept *kept,
+                            swi_state *state, sw_error *err)
+{
+    size_t capacity = 0;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < kept->value_count; i++) {
+        const swi_torch_value_at *at = &kept->values[i];
+        sw_value_info info;
+        swi_state_scoped scoped = {.rank = at->rank};
+        if (at->rank < 0 || !sw_catalog_value_at(sw_checkpoint_catalog(checkpoint), i, &info))
+            continue;
+        scoped.name = info.name;
+        st = swi_graph_copy(state->graph, kept->objects[at->object].graph, at->node, NULL, NULL,
+                            &scoped.value, err);
+        if (st == SW_OK)
+            st = swi_grow_array((void **)&state->scoped, &capacity, state->scoped_count + 1,
+                                sizeof scoped, err);
+        if (st == SW_OK)
+            state->scoped[state->scoped_count++] = scoped;
+    }
+    return st;
+}
+
+/* The shards of a model, and the files of ranks, hold parts of one state dict. */
 static sw_status join(const swi_torch_kept *kept, swi_state *state, sw_error *err)
 {
     sw_status st = swi_graph_dict(state->graph, &state->root, err);
     for (size_t i = 0; st == SW_OK && i < kept->object_count; i++) {
         swi_torch_object *object = &kept->objects[i];
         sw_value copy, dict, pair[2];
+        if (object->repeats)
+            continue;
         st = swi_graph_copy(state->graph, object->graph, object->root, map, object, &copy, err);
         if (st == SW_OK && !sw_value_as_dict(state->graph, copy, &dict))
             st = swi_fail(err, SW_ERR_UNSUPPORTED, "a shard of a model that holds no dict");
@@ -50,6 +77,8 @@ sw_status swi_torch_state(const sw_checkpoint *checkpoint, swi_state *out, sw_er
         st = swi_graph_copy(state.graph, first->graph, first->root, map, first, &state.root, err);
     else if (st == SW_OK)
         st = join(kept, &state, err);
+    if (st == SW_OK)
+        st = add_scoped(checkpoint, kept, &state, err);
     if (st == SW_OK)
         *out = state;
     else

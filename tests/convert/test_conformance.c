@@ -3,7 +3,7 @@
  * right, and any damage to any of its files is named. A newcomer is tested without a line here,
  * when something can be converted to it.
  */
-#include "convert/fixture.h"
+#include "convert/rank_fixture.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,6 +18,8 @@ typedef struct fixture {
     char name[48]; /* of the target, when there is one */
     char *dir;
     bool written; /* by converting to `name` */
+    /* What tells that its files belong together: each of the others is a checkpoint by itself. */
+    const char *binder;
 } fixture;
 
 #define FIXTURES_MAX 16
@@ -62,6 +64,19 @@ static void add_fixture(const char *framework, const char *target)
     outcome_free(&o);
 }
 
+/* The sample as files of two ranks, which nothing writes here. */
+static void add_ranks(void)
+{
+    fixture *f = &all.fixtures[all.count];
+    *f = (fixture){.framework = "ranks",
+                   .name = "ranks",
+                   .dir = harness_path(all.home, "fixture-%zu/checkpoint", all.count),
+                   .binder = "metadata.pkl"};
+    harness_write_text(harness_path(all.home, "fixture-%zu/note", all.count), "beside it\n");
+    all.count++;
+    rank_copy(all.fixtures[0].dir, f->dir);
+}
+
 static int make_fixtures(void **state)
 {
     (void)state;
@@ -74,6 +89,7 @@ static int make_fixtures(void **state)
             add_fixture(f.name, f.name);
     add_fixture("hf", "hf:shard=50KB");
     add_fixture("torch", "torch:form=legacy");
+    add_ranks();
     return 0;
 }
 
@@ -123,7 +139,8 @@ static void test_detected_by_content(void **state)
         expect_detected(f, harness_path(all.home, "fixture-%zu", k), true);
         folder_files files = list_files(f->dir);
         for (size_t i = 0; i < files.count; i++)
-            expect_detected(f, harness_path(f->dir, "%s", files.names[i]), files.count > 1);
+            if (f->binder == NULL || strcmp(files.names[i], f->binder) == 0)
+                expect_detected(f, harness_path(f->dir, "%s", files.names[i]), files.count > 1);
     }
 }
 
@@ -296,7 +313,8 @@ static bool says_of(const outcome *o, const char *file, sw_severity severity)
     return false;
 }
 
-/* True: it is whole without the file, which is no part of the data, and that is said. */
+/* True: it is whole without the file, which is no part of the data, and that is said. Nothing names
+ * a `lone` file that is not there. */
 static bool expect_named(const char *dir, const char *file, const char *what, bool removed,
                          bool lone)
 {
@@ -377,7 +395,9 @@ static void test_damage_is_named_and_refused(void **state)
         harness_copy_tree(f->dir, copy);
         folder_files files = list_files(f->dir);
         for (size_t i = 0; i < files.count; i++)
-            damage_file(f, copy, files.names[i], files.count == 1);
+            damage_file(f, copy, files.names[i],
+                        files.count == 1 ||
+                            (f->binder != NULL && strcmp(files.names[i], f->binder) == 0));
         assert_same_folder(f->dir, copy);
         harness_remove(copy);
     }

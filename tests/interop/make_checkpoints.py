@@ -11,6 +11,7 @@ import shutil
 import sys
 import time
 import warnings
+from importlib.util import find_spec
 
 import ranks  # first: it sets the environment for gloo
 import torch
@@ -18,6 +19,7 @@ import torch.distributed.tensor  # noqa: F401
 import transformers  # noqa: F401
 
 import kinds_parallel as par
+import kinds_rank_files as files
 import kinds_storage as sto
 import kinds_torch as pt
 import kinds_values as val
@@ -52,6 +54,9 @@ KINDS = {
     "no_collectives": lambda d, k: sto.no_collectives(d, k, 2),
     "stale_resave": lambda d, k: sto.stale_resave(d, k),
     "accelerate": lambda d, k: sto.accelerate(d, k, 2),
+    "rank_files": lambda d, k: files.trained(d, k, (4,)),
+    "rank_files_hsdp": lambda d, k: files.trained(d, k, (2, 2)),
+    "rank_files_strided": lambda d, k: files.probes(d, k, (2, 2)),
     "hf_distributed": lambda d, k: sto.transformers_distributed(d, k, 2, fsdp_size=2),
     "hf_distributed_tp": lambda d, k: sto.transformers_distributed(d, k, 4, fsdp_size=2, tp_size=2),
     "hf_sharded": lambda d, k: sto.hf_storage(d, k, 4, "sharded"),
@@ -87,6 +92,13 @@ KINDS = {
 GO_ON = ("fsdp2_w4_nested", "fsdp2_w4_flat", "fsdp2_w3", "fsdp2_w8_empty", "hsdp_2x2", "fsdp_tp_2x2",
          "whole_run", "whole_run_flat", "torch_zip", "torch_legacy", "torch_ddp", "torch_compiled",
          "torch_legacy_ddp")
+
+
+def lacks(out, kind):
+    """The package without which a kind that is not there yet cannot be made, or None."""
+    needed = "torch_checkpointing" if kind.startswith("rank_files") else None
+    there = os.path.exists(os.path.join(out, kind, "done"))
+    return needed if needed and not there and find_spec(needed) is None else None
 
 
 def make(out, kind):

@@ -33,6 +33,10 @@ def generate(kit, root, kinds):
     """{kind: folder}; a kind that its framework could not write is a failure here."""
     folders = {}
     for kind in kinds:
+        lacks = make_checkpoints.lacks(root, kind)
+        if lacks:
+            kit.skip(kind, f"{lacks} is not installed")
+            continue
         try:
             folders[kind] = make_checkpoints.make(root, kind)
         except ranks.RanksFailed as why:

@@ -1,0 +1,37 @@
+/* Where the part of a rank lies in a tensor that a DTensor's placements divide. */
+#ifndef SW_CONVERT_PLACEMENTS_H
+#define SW_CONVERT_PLACEMENTS_H
+
+#include "shardwright_format.h"
+
+#define SWI_MESH_AXES_MAX 8
+
+typedef enum swi_placement_kind {
+    SWI_REPLICATE = 0,
+    SWI_SHARD,
+    SWI_STRIDED_SHARD /* divides what later axes of the mesh divide first (FSDP over TP) */
+} swi_placement_kind;
+
+typedef struct swi_placement {
+    swi_placement_kind kind;
+    uint32_t dim;          /* of the tensor */
+    uint64_t split_factor; /* of STRIDED_SHARD */
+} swi_placement;
+
+/* A placement for each axis of a mesh. */
+typedef struct swi_placements {
+    uint32_t axes;                       /* of the mesh */
+    uint64_t size[SWI_MESH_AXES_MAX];    /* of the mesh, each at least 1 */
+    swi_placement at[SWI_MESH_AXES_MAX]; /* dim is checked by whoever fills it */
+} swi_placements;
+
+/*
+ * The box of the rank with this number in the mesh (row-major), as torch.chunk divides; it may be
+ * empty. SW_ERR_UNSUPPORTED: a strided placement that is not the product of the later axes that
+ * divide the same dimension.
+ */
+SW_MUST_USE sw_status swi_placed_box(const swi_placements *placements, uint64_t number,
+                                     uint32_t axes, const int64_t *shape, int64_t *offset,
+                                     int64_t *length, sw_error *err);
+
+#endif

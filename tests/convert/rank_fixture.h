@@ -1,0 +1,150 @@
+/* Folders of torch_checkpointing from a few words: files of two ranks, and their metadata.pkl. */
+#ifndef TESTS_CONVERT_RANK_FIXTURE_H
+#define TESTS_CONVERT_RANK_FIXTURE_H
+
+#include "convert/torch_fixture.h"
+
+#define RANK_SHARD "( } ( 'type' 'Shard' 'dim' 0 u t"
+#define RANK_COPY "( } ( 'type' 'Replicate' u t"
+
+/* One tensor of the metadata: its path in JSON, its shape, and how two ranks divide it. */
+static inline void rank_tensor(swi_buf *out, const char *path, const char *shape,
+                               const char *placements)
+{
+    char text[1024];
+    snprintf(text, sizeof text,
+             "'%s' ] ( } ( 'sharding_metadata' } ( 'type' 'DTensorShardingMetadata' 'data' } ( "
+             "'global_shape' ] ( %s e 'dtype' 'torch.float32' 'mesh_spec' } ( 'mesh_shape' ( 2 t "
+             "'mesh_data' ( 0 1 t u 'placements' %s u u 'ranks' ( 0 1 t u e",
+             path, shape, placements);
+    recipe(out, text);
+}
+
+/* An item of the metadata with these tensors. */
+static inline void rank_item(swi_buf *out, const char *name, const swi_buf *tensors)
+{
+    recipe_text(out, name, strlen(name));
+    recipe(out, "} ( 'nested_path_to_metadata' } (");
+    recipe_bytes(out, tensors->data, tensors->size);
+    recipe(out, "u 'rank_to_layout_info' } ( 0 N 1 N u u");
+}
+
+/* metadata.pkl of these items. */
+static inline void rank_meta_items(const char *dir, const swi_buf *items)
+{
+    swi_buf out = {0};
+    recipe(&out, "proto:2 } ( 'metadata' } (");
+    recipe_bytes(&out, items->data, items->size);
+    recipe(&out, "u 'world_size' 2 'version' '2.0' u .");
+    harness_write(harness_path(dir, "metadata.pkl"), out.data, out.size);
+    swi_buf_free(&out);
+}
+
+/* metadata.pkl of an item "model" with these tensors, or all of it as a recipe. */
+static inline void rank_meta(const char *dir, const swi_buf *tensors, const char *all)
+{
+    swi_buf out = {0};
+    if (all == NULL) {
+        rank_item(&out, "model", tensors);
+        rank_meta_items(dir, &out);
+    } else {
+        recipe(&out, "proto:2");
+        recipe(&out, all);
+        recipe(&out, ".");
+        harness_write(harness_path(dir, "metadata.pkl"), out.data, out.size);
+    }
+    swi_buf_free(&out);
+}
+
+static inline void rank_part_begin(torch_world *w, const char *key)
+{
+    torch_key(w, key);
+    torch_say(w, "M:torch._tensor/_rebuild_from_type_v2 ( M:torch._utils/_rebuild_wrapper_subclass "
+                 "M:torch.distributed.tensor/DTensor ( t ( N } ( '_local_tensor'");
+}
+
+static inline void rank_part_end(torch_world *w, int rank)
+{
+    char spec[400];
+    snprintf(spec, sizeof spec,
+             "'_spec' M:torch.distributed.tensor._dtensor_spec/DTensorSpec ) new } ( 'mesh' "
+             "M:torch.distributed.device_mesh/DeviceMesh ) new } ( '_rank' %d u b u b u t t R",
+             rank);
+    torch_say(w, spec);
+}
+
+/* A DTensor of which this file has `rows` rows of 2 from element `base` on. */
+static inline void rank_ramp(torch_world *w, const char *key, int64_t rows, float base, int rank)
+{
+    rank_part_begin(w, key);
+    torch_ramp(w, NULL, 2, (const int64_t[]){rows, 2}, base);
+    rank_part_end(w, rank);
+}
+
+/* ---- a checkpoint as files of two ranks ----------------------------------------------------- */
+
+/* The rows of a rank, as torch.chunk divides them in two. */
+static inline void rank_rows(int64_t rows, int rank, int64_t *from, int64_t *count)
+{
+    int64_t first = rows - rows / 2;
+    *from = rank == 0 ? 0 : first;
+    *count = rank == 0 ? first : rows - first;
+}
+
+/* A float32 tensor of the checkpoint as this rank has it, and into the metadata. */
+static inline void rank_copy_tensor(const sw_checkpoint *c, const char *name, const char *key,
+                                    int rank, torch_world *w, swi_buf *tensors)
+{
+    sw_tensor_info t;
+    float *data = read_floats(c, name, &t);
+    char shape[128] = "", path[256];
+    int64_t from = 0, part[SW_MAX_AXES] = {0};
+    size_t row = 1, n = 0;
+    for (uint32_t k = 0; k < t.axes; k++) {
+        n += (size_t)snprintf(shape + n, sizeof shape - n, "%lld ", (long long)t.shape[k]);
+        part[k] = t.shape[k];
+        row *= k > 0 ? (size_t)t.shape[k] : 1;
+    }
+    snprintf(path, sizeof path, "[\"%s\"]", key);
+    rank_tensor(tensors, path, shape, t.axes > 0 ? RANK_SHARD : RANK_COPY);
+    if (t.axes == 0) {
+        torch_floats(w, key, 0, part, data);
+    } else {
+        rank_rows(t.shape[0], rank, &from, &part[0]);
+        rank_part_begin(w, key);
+        torch_floats(w, NULL, t.axes, part, data + (size_t)from * row);
+        rank_part_end(w, rank);
+    }
+    free(data);
+}
+
+/* Its tensors, each item (the first part of the name) in a file a rank; no values. */
+static inline void rank_copy(const char *from, const char *dir)
+{
+    static const char *const items[] = {"model", "optimizer"};
+    sw_checkpoint *c = open_good(from);
+    swi_buf metadata = {0};
+    for (size_t i = 0; i < 2; i++) {
+        swi_buf tensors = {0};
+        for (int rank = 0; rank < 2; rank++) {
+            torch_world *w = torch_begin(false);
+            sw_tensor_info t;
+            size_t size = strlen(items[i]);
+            tensors.size = 0;
+            torch_say(w, "} (");
+            for (size_t k = 0; sw_catalog_tensor(sw_checkpoint_catalog(c), k, &t); k++)
+                if (strncmp(t.name, items[i], size) == 0 && t.name[size] == '.')
+                    rank_copy_tensor(c, t.name, t.name + size + 1, rank, w, &tensors);
+            torch_say(w, "u");
+            torch_write_zip(w, harness_path(dir, "%s_%d.pt", items[i], rank), NULL);
+            torch_free(w);
+        }
+        rank_item(&metadata, items[i], &tensors);
+        swi_buf_free(&tensors);
+    }
+    rank_meta_items(dir, &metadata);
+    swi_buf_free(&metadata);
+    sw_checkpoint_close(c);
+}
+
+#endif
