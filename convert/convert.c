@@ -174,7 +174,7 @@ static void summarise(job *j)
 {
     const sw_catalog *catalog = swi_layout_catalog(j->layout);
     sw_convert_summary *s = j->sum;
-    s->tensors = sw_catalog_tensor_count(catalog);
+    s->tensors = sw_catalog_tensor_count(catalog) + swi_layout_view_count(j->layout);
     s->files = sw_catalog_file_count(catalog);
     for (size_t i = 0; i < s->files; i++) {
         sw_file_info f;
@@ -196,6 +196,23 @@ static void summarise(job *j)
         memory + sw_catalog_memory(catalog) + sw_catalog_memory(sw_checkpoint_catalog(j->source));
     if (s->peak_memory_bytes < swi_checkpoint_open_memory(j->source))
         s->peak_memory_bytes = swi_checkpoint_open_memory(j->source);
+}
+
+/* It has no bytes of its own; the type is that of what it sees. */
+static void show_view(const sw_catalog *from, const swi_layout_view *view, sw_plan_fn on_plan,
+                      void *ctx)
+{
+    sw_tensor_info s;
+    sw_catalog_tensor(from, view->source, &s);
+    sw_plan_tensor line = {.name = view->name,
+                           .source = s.name,
+                           .file = "",
+                           .from = s.dtype,
+                           .to = view->dtype,
+                           .axes = s.axes,
+                           .pieces = s.piece_count};
+    memcpy(line.shape, s.shape, sizeof line.shape);
+    on_plan(ctx, &line);
 }
 
 static void show_plan(const job *j, sw_plan_fn on_plan, void *ctx)
@@ -226,6 +243,8 @@ static void show_plan(const job *j, sw_plan_fn on_plan, void *ctx)
         }
         on_plan(ctx, &line);
     }
+    for (size_t i = 0; on_plan != NULL && i < swi_layout_view_count(j->layout); i++)
+        show_view(from, swi_layout_view_at(j->layout, i), on_plan, ctx);
 }
 
 /* The proof that precedes every move. */
@@ -358,8 +377,6 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
                              .dest = dest,
                              .one_file = j.target.framework->one_file,
                              .id = j.id,
-                             .chosen = j.selection.items,
-                             .count = j.selection.count,
                              .hashed = {.weights = j.selection.settled, .as = options->dtype},
                              .options = options,
                              .report = report};

@@ -45,14 +45,12 @@ typedef struct swi_written {
     const sw_checkpoint *source;
     const swi_layout *layout;
     const swi_digest *digests; /* of the layout's tensors */
-    const swi_chosen *chosen;  /* all that was to be written */
-    size_t count;
     swi_hash_in hashed;
     const sw_work_options *work;
 } swi_written;
 /*
- * DIG-15: a list of all that was chosen. What is none of the layout's tensors, since it only sees
- * the elements of others, has the digest of its owner, or is hashed in the source.
+ * DIG-15: a list of all tensors of the destination. What only sees the elements of others has the
+ * digest of its owner, or is hashed in the source.
  */
 SW_MUST_USE sw_status swi_digests_of_written(const swi_written *written, swi_digest_list *out,
                                              sw_error *err);

@@ -29,19 +29,14 @@ static sw_status add_layout(listing *l, sw_error *err)
     return st;
 }
 
-static bool is_left(const listing *l, size_t i)
-{
-    return sw_catalog_find(l->target, l->w->chosen[i].name) < 0;
-}
-
 /* Of another name of what passed the digest is known. */
-static void find_left(listing *l, bool *any)
+static void find_views(listing *l, bool *any)
 {
     *any = false;
-    for (size_t i = 0; i < l->w->count; i++) {
+    for (size_t i = 0; i < swi_layout_view_count(l->w->layout); i++) {
         sw_tensor_info info;
-        uint32_t source = l->w->chosen[i].source;
-        if (!is_left(l, i) || l->known[source])
+        uint32_t source = swi_layout_view_at(l->w->layout, i)->source;
+        if (l->known[source])
             continue;
         sw_catalog_tensor(l->source, source, &info);
         bool same = info.alias_of >= 0 && info.piece_count == 0 && l->known[info.alias_of];
@@ -52,21 +47,19 @@ static void find_left(listing *l, bool *any)
     }
 }
 
-static sw_status add_left(listing *l, sw_error *err)
+static sw_status add_views(listing *l, sw_error *err)
 {
     bool any;
     sw_status st = SW_OK;
-    find_left(l, &any);
+    find_views(l, &any);
     if (any) {
         const swi_source source = swi_checkpoint_source(l->w->source);
         const swi_digest_in in = {.want = l->want, .as = l->w->hashed.as};
         st = swi_catalog_digests(&source, &in, l->w->work, l->digests, NULL, err);
     }
-    for (size_t i = 0; i < l->w->count && st == SW_OK; i++) {
-        const swi_chosen *c = &l->w->chosen[i];
-        if (is_left(l, i))
-            st = swi_digest_list_add(&l->list, c->name, strlen(c->name), &l->digests[c->source],
-                                     err);
+    for (size_t i = 0; i < swi_layout_view_count(l->w->layout) && st == SW_OK; i++) {
+        const swi_layout_view *v = swi_layout_view_at(l->w->layout, i);
+        st = swi_digest_list_add(&l->list, v->name, strlen(v->name), &l->digests[v->source], err);
     }
     return st;
 }
@@ -86,7 +79,7 @@ sw_status swi_digests_of_written(const swi_written *written, swi_digest_list *ou
     if (st == SW_OK)
         st = add_layout(&l, err);
     if (st == SW_OK)
-        st = add_left(&l, err);
+        st = add_views(&l, err);
     if (st == SW_OK)
         st = swi_digest_list_end(&l.list, err);
     free(l.known);

@@ -110,39 +110,51 @@ static sw_status finish_file(void *ctx, uint32_t file, swi_file *written, sw_err
 
 /* ---- the read-back ------------------------------------------------------------------------- */
 
-static sw_status differs(const swi_publish_in *in, uint32_t tensor, uint64_t first, sw_error *err)
+static sw_status differs(const char *name, uint64_t first, sw_error *err)
 {
-    sw_tensor_info info;
     swi_quoted q;
-    sw_catalog_tensor(swi_layout_catalog(in->layout), tensor, &info);
     return swi_fail(err, SW_ERR_CORRUPT,
                     "read back, tensor \"%s\" differs from the source at element %" PRIu64
                     "; nothing was published",
-                    swi_quote_str(&q, info.name), first);
+                    swi_quote_str(&q, name), first);
 }
 
-static sw_status compare_all(const publishing *p, const sw_checkpoint *result, uint8_t *buffer,
-                             uint64_t *verified, sw_error *err)
+/* What is compared with the source, when all of it is. */
+typedef struct comparing {
+    swi_source from, result;
+    uint8_t *buffer; /* of COMPARE_BYTES */
+    uint64_t verified;
+} comparing;
+
+static sw_status compare_one(comparing *c, const char *name, uint32_t source, sw_error *err)
 {
-    swi_source a = swi_checkpoint_source(p->in->source);
-    swi_source b = swi_checkpoint_source(result);
-    for (uint32_t i = 0; i < sw_catalog_tensor_count(p->catalog); i++) {
+    bool equal;
+    uint64_t first;
+    int64_t there = sw_catalog_find(c->result.catalog, name);
+    if (there < 0)
+        return differs(name, 0, err);
+    sw_status st = swi_compare(&c->from, source, &c->result, (uint32_t)there, c->buffer,
+                               COMPARE_BYTES, &equal, &first, err);
+    if (st == SW_OK && !equal)
+        st = differs(name, first, err);
+    c->verified += st == SW_OK;
+    return st;
+}
+
+static sw_status compare_all(const publishing *p, comparing *c, sw_error *err)
+{
+    const swi_layout *layout = p->in->layout;
+    sw_status st = SW_OK;
+    for (uint32_t i = 0; st == SW_OK && i < sw_catalog_tensor_count(p->catalog); i++) {
         sw_tensor_info info;
-        bool equal;
-        uint64_t first;
         sw_catalog_tensor(p->catalog, i, &info);
-        int64_t there = sw_catalog_find(b.catalog, info.name);
-        if (there < 0)
-            return differs(p->in, i, 0, err);
-        sw_status st = swi_compare(&a, swi_layout_source(p->in->layout, i), &b, (uint32_t)there,
-                                   buffer, COMPARE_BYTES, &equal, &first, err);
-        if (st == SW_OK && !equal)
-            st = differs(p->in, i, first, err);
-        if (st != SW_OK)
-            return st;
-        *verified += 1;
+        st = compare_one(c, info.name, swi_layout_source(layout, i), err);
     }
-    return SW_OK;
+    for (size_t i = 0; st == SW_OK && i < swi_layout_view_count(layout); i++) {
+        const swi_layout_view *view = swi_layout_view_at(layout, i);
+        st = compare_one(c, view->name, view->source, err);
+    }
+    return st;
 }
 
 /* What was written, in the partial folder. */
@@ -164,14 +176,18 @@ static sw_status open_result(const publishing *p, sw_checkpoint **out, sw_error 
 static sw_status read_back(const publishing *p, uint64_t *verified, sw_error *err)
 {
     sw_checkpoint *result = NULL;
-    void *buffer = NULL;
-    sw_status st = swi_alloc_array(COMPARE_BYTES, 1, &buffer, err);
+    comparing c = {.from = swi_checkpoint_source(p->in->source)};
+    sw_status st = swi_alloc_array(COMPARE_BYTES, 1, (void **)&c.buffer, err);
     if (st == SW_OK)
         st = open_result(p, &result, err);
+    if (st == SW_OK) {
+        c.result = swi_checkpoint_source(result);
+        st = compare_all(p, &c, err);
+    }
     if (st == SW_OK)
-        st = compare_all(p, result, buffer, verified, err);
+        *verified = c.verified;
     sw_checkpoint_close(result);
-    free(buffer);
+    free(c.buffer);
     return st;
 }
 
@@ -183,8 +199,6 @@ static sw_status put_list(const publishing *p, sw_convert_summary *sum, sw_error
     const swi_written written = {.source = in->source,
                                  .layout = in->layout,
                                  .digests = p->digests,
-                                 .chosen = in->chosen,
-                                 .count = in->count,
                                  .hashed = in->hashed,
                                  .work = &in->options->work};
     swi_digest_list list = {0};

@@ -9,10 +9,8 @@ typedef struct swi_publish_in {
     const sw_checkpoint *source;
     const swi_layout *layout;
     const char *dest;
-    bool one_file;            /* the layout's only file is to be called `dest` */
-    const char *id;           /* of the partial folder */
-    const swi_chosen *chosen; /* all that is to be written */
-    size_t count;
+    bool one_file;      /* the layout's only file is to be called `dest` */
+    const char *id;     /* of the partial folder */
     swi_hash_in hashed; /* what a digest list says of itself */
     const sw_convert_options *options;
     sw_report *report;

@@ -267,7 +267,7 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form
     if (st == SW_OK)
         st = swi_state_walk(&made.state, take_leaf, &s, err);
     if (st == SW_OK && made.count == 0)
-        st = swi_fail(err, SW_ERR_ARG,
+        st = swi_fail(err, made.dropped > 0 ? SW_ERR_ARG : SW_ERR_UNSUPPORTED,
                       "no tensor is left to write: the checkpoint has %zu tensors, %" PRIu64
                       " dropped by --only, --drop and --drop-role",
                       sw_catalog_tensor_count(s.catalog), made.dropped);

@@ -43,6 +43,8 @@ typedef struct laying {
     swi_torch_placed *tensors;    /* as they come up in the object */
     size_t tensor_count, tensor_capacity;
     swi_torch_storages storages;
+    const char **name_of; /* by tensor of `tensors` that fills; NULL: the walk does not meet it */
+    swi_arena names;
     swi_torch_emitter emitter;
     swi_buf object;
     /* the file */
@@ -324,15 +326,39 @@ static sw_status lay_file(laying *l, sw_error *err)
 /* ---- tensors -----------------------------------------------------------------------------------
  */
 
+/* The first name of what fills is its own; all other names see what is there. */
+static sw_status on_name(void *ctx, const swi_torch_leaf *leaf, sw_error *err)
+{
+    laying *l = ctx;
+    uint32_t tensor;
+    if (!sw_value_tensor(l->in->state->graph, leaf->node, &tensor) ||
+        l->placed_of[tensor] == NOT_MET)
+        return SW_OK;
+    const swi_torch_placed *t = &l->tensors[l->placed_of[tensor]];
+    const char **first = &l->name_of[l->placed_of[tensor]];
+    const swi_layout_view view = {.name = leaf->name, .source = tensor, .dtype = t->dtype};
+    if (!t->fills || *first != NULL)
+        return swi_layout_see(l->layout, &view, err);
+    return swi_arena_text(&l->names, leaf->name, strlen(leaf->name), first, err);
+}
+
+/* The names that whoever reads the file will find, those inside tuples and objects too. */
+static sw_status find_names(laying *l, sw_error *err)
+{
+    const swi_torch_object object = {.graph = l->in->state->graph, .root = l->root};
+    bool too_deep;
+    sw_status st = swi_alloc_array(l->tensor_count, sizeof *l->name_of, (void **)&l->name_of, err);
+    return st == SW_OK ? swi_torch_walk(&object, &l->in->limits, on_name, l, &too_deep, err) : st;
+}
+
 static sw_status lay_tensor(laying *l, const swi_torch_filler *f, sw_error *err)
 {
     const swi_torch_placed *t = &l->tensors[f->tensor];
-    const swi_chosen *c = l->chosen_of[t->source];
     sw_tensor_info info;
     int64_t stride[SW_MAX_AXES];
     uint32_t id, unit = sw_dtype_bytes(t->dtype);
     sw_catalog_tensor(l->source, t->source, &info);
-    const char *name = c != NULL ? c->name : info.name;
+    const char *name = l->name_of[f->tensor] != NULL ? l->name_of[f->tensor] : info.name;
     const swi_tensor_in in = {.name = name,
                               .name_size = strlen(name),
                               .dtype = t->dtype,
@@ -390,6 +416,8 @@ sw_status swi_torch_layout(const swi_target_in *in, swi_layout *layout, sw_error
     if (st == SW_OK)
         st = lay_file(&l, err);
     if (st == SW_OK)
+        st = find_names(&l, err);
+    if (st == SW_OK)
         st = lay_tensors(&l, err);
     if (!l.end_given)
         free_ending(l.end);
@@ -399,5 +427,7 @@ sw_status swi_torch_layout(const swi_target_in *in, swi_layout *layout, sw_error
     free(l.placed_of);
     free(l.chosen_of);
     free(l.storage_at);
+    free(l.name_of);
+    swi_arena_free(&l.names);
     return st;
 }

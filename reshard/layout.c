@@ -53,6 +53,8 @@ struct swi_layout {
     size_t *first_late;
     target *targets; /* by tensor */
     size_t target_count, target_capacity;
+    swi_layout_view *views;
+    size_t view_count, view_capacity;
     layout_file *files;
     size_t file_count, file_capacity;
 };
@@ -86,6 +88,7 @@ void swi_layout_free(swi_layout *layout)
     free(layout->literals);
     free(layout->first_literal);
     free(layout->targets);
+    free(layout->views);
     free(layout->sums);
     free(layout->first_sum);
     free(layout->lates);
@@ -252,6 +255,20 @@ static bool fills_range(const swi_piece *piece, uint32_t element_bytes, uint64_t
         used[k] = true;
     }
     return dense == bytes;
+}
+
+sw_status swi_layout_see(swi_layout *layout, const swi_layout_view *view, sw_error *err)
+{
+    swi_layout_view made = *view;
+    sw_status status = check_open(layout, err);
+    if (status == SW_OK)
+        status = swi_grow_array((void **)&layout->views, &layout->view_capacity,
+                                layout->view_count + 1, sizeof *layout->views, err);
+    if (status == SW_OK)
+        status = swi_arena_text(&layout->arena, view->name, strlen(view->name), &made.name, err);
+    if (status == SW_OK)
+        layout->views[layout->view_count++] = made;
+    return status;
 }
 
 sw_status swi_layout_piece(swi_layout *layout, uint32_t tensor, uint32_t file, uint64_t offset,
@@ -502,6 +519,16 @@ const sw_catalog *swi_layout_catalog(const swi_layout *layout)
 uint32_t swi_layout_source(const swi_layout *layout, uint32_t tensor)
 {
     return layout->targets[tensor].source;
+}
+
+size_t swi_layout_view_count(const swi_layout *layout)
+{
+    return layout->view_count;
+}
+
+const swi_layout_view *swi_layout_view_at(const swi_layout *layout, size_t i)
+{
+    return &layout->views[i];
 }
 
 size_t swi_layout_literal_count(const swi_layout *layout, uint32_t file)

@@ -54,12 +54,25 @@ SW_MUST_USE sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in 
 SW_MUST_USE sw_status swi_layout_piece(swi_layout *layout, uint32_t tensor, uint32_t file,
                                        uint64_t offset, uint64_t bytes, const swi_piece *piece,
                                        sw_error *err);
+/*
+ * A tensor of the destination without bytes of its own: there it sees those of others (tied
+ * weights, views of one storage), and what it sees is tensor `source` of the source catalog.
+ */
+typedef struct swi_layout_view {
+    const char *name; /* copied */
+    uint32_t source;
+    sw_dtype dtype; /* of what it sees */
+} swi_layout_view;
+SW_MUST_USE sw_status swi_layout_see(swi_layout *layout, const swi_layout_view *view,
+                                     sw_error *err);
 /* Proves the tiling of every file and the coverage of every tensor. SW_ERR_ARG names the fault. */
 SW_MUST_USE sw_status swi_layout_freeze(swi_layout *layout, sw_error *err);
 
 /* After freezing: */
 const sw_catalog *swi_layout_catalog(const swi_layout *layout);
 uint32_t swi_layout_source(const swi_layout *layout, uint32_t tensor);
+size_t swi_layout_view_count(const swi_layout *layout);
+const swi_layout_view *swi_layout_view_at(const swi_layout *layout, size_t i);
 typedef struct swi_literal {
     uint64_t offset_bytes;
     const uint8_t *data; /* NULL: a fill */

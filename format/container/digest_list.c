@@ -217,9 +217,9 @@ static int hex_digit(uint8_t c)
 /* DIG-11: the rest of the line, unescaped, into p->text. */
 static sw_status get_name(parser *p, swi_cursor *line, sw_error *err)
 {
-    sw_status status = SW_OK;
     uint8_t c;
     p->text.size = 0;
+    sw_status status = swi_buf_reserve(&p->text, 1, err);
     while (status == SW_OK && swi_get_u8(line, &c)) {
         const uint8_t *code;
         if (c == '\\') {
@@ -234,8 +234,8 @@ static sw_status get_name(parser *p, swi_cursor *line, sw_error *err)
         }
         status = swi_buf_u8(&p->text, c, err);
     }
-    if (status == SW_OK && (p->text.size == 0 || !swi_utf8_valid(p->text.data, p->text.size)))
-        return bad_line(p, "DIG-11", "a name that is empty or not UTF-8", err);
+    if (status == SW_OK && !swi_utf8_valid(p->text.data, p->text.size))
+        return bad_line(p, "DIG-11", "a name that is not UTF-8", err);
     return status;
 }
 

@@ -316,7 +316,7 @@ static void bad_lists(void **state)
         {HEAD "# as bfloat16\n# as float32\n", SW_ERR_FORMAT, "twice", 38},
         {ROOT "# names all\n", SW_ERR_FORMAT, "behind the root", 96},
         {ROOT Z64 " a\n", SW_ERR_FORMAT, "two spaces", 96},
-        {ROOT Z64 "  \n", SW_ERR_FORMAT, "empty", 96},
+        {ROOT Z64 "  \n", SW_ERR_CORRUPT, "do not give the root", 0},
         {ROOT Z64 "  a b\n", SW_ERR_FORMAT, "must be escaped", 96},
         {ROOT Z64 "  a\\n\n", SW_ERR_FORMAT, "no \\xNN", 96},
         {ROOT Z64 "  \\x41\n", SW_ERR_FORMAT, "needs none", 96},

@@ -301,6 +301,34 @@ static void test_the_object_is_the_same(void **state)
     free(want);
 }
 
+/* One object under two names, one of them in a tuple: DEST has both, and its list, too. */
+static void test_every_name_is_listed(void **state)
+{
+    static const int64_t two[] = {2};
+    char *from = in(state, "from.pt"), *to = in(state, "to.pt"), *list = in(state, "list");
+    torch_world *w = torch_begin(false);
+    torch_say(w, "} (");
+    torch_ramp(w, "w", 1, two, 0);
+    torch_say(w, "put:9 'pair' get:9 get:9 tuple2 '' get:9 'part'");
+    torch_view(w, 0, 1, 1, (const int64_t[]){1}, (const int64_t[]){1});
+    torch_say(w, "u");
+    torch_write_zip(w, from, NULL);
+    torch_free(w);
+    outcome o;
+    run_convert(from, to, &(sw_convert_options){.to = "torch", .digests = list, .verify = true},
+                &o);
+    assert_fine(&o);
+    assert_int_equal(o.converted.tensors, 5);
+    assert_int_equal(o.converted.verified_tensors, 5);
+    outcome_free(&o);
+    outcome_begin(&o);
+    o.status = sw_verify(to, &(sw_verify_options){.digests = list}, o.report, &o.verified, &o.err);
+    assert_fine(&o);
+    assert_int_equal(o.verified.tensors, 5);
+    assert_int_equal(o.verified.matched_tensors, 5);
+    outcome_free(&o);
+}
+
 static void keep_but(void **state, const char *drop, bool optimizer, const char *want)
 {
     const char *const drops[] = {drop, NULL};
@@ -397,10 +425,15 @@ static void test_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test_in_dir(test_storages_are_shared_again),     test_in_dir(test_gaps_are_zero),
-        test_in_dir(test_what_cannot_be_shared_is_said), test_in_dir(test_cast_tensors_still_share),
-        test_in_dir(test_the_object_is_the_same),        test_in_dir(test_parts_are_left_out),
-        test_in_dir(test_where_a_file_may_be_written),   test_in_dir(test_options),
+        test_in_dir(test_storages_are_shared_again),
+        test_in_dir(test_gaps_are_zero),
+        test_in_dir(test_what_cannot_be_shared_is_said),
+        test_in_dir(test_cast_tensors_still_share),
+        test_in_dir(test_the_object_is_the_same),
+        test_in_dir(test_parts_are_left_out),
+        test_in_dir(test_every_name_is_listed),
+        test_in_dir(test_where_a_file_may_be_written),
+        test_in_dir(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,8 @@
 /* Any bytes as a torch.save archive and as a DCP item: opened, its values walked, checked. */
-#include "codec/crc32.h"
-#include "codec/zip.h"
 #include "container/dcp_store.h"
 #include "container/torch_file.h"
 #include "format/mem_reader.h"
+#include "fuzz/archive.h"
 #include "fuzz/patch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -44,32 +43,6 @@ static void open_file(const swi_reader *reader, size_t size)
             __builtin_trap();
     }
     swi_torch_free(tf);
-}
-
-/* A well-formed archive around any data.pkl. */
-static sw_status wrap(swi_buf *out, const uint8_t *pickle, size_t size)
-{
-    static const uint8_t zeros[24];
-    const struct {
-        const char *name;
-        const void *data;
-        size_t size;
-    } records[] = {{"a/data.pkl", pickle, size}, {"a/data/0", zeros, 24}, {"a/version", "3", 1}};
-    swi_zip_writer *w;
-    sw_status st = swi_zip_writer_make(64, &w, NULL);
-    if (st != SW_OK)
-        return st;
-    for (size_t i = 0; i < 3 && st == SW_OK; i++) {
-        st = swi_zip_writer_begin(w, records[i].name, records[i].size, out, NULL);
-        if (st == SW_OK)
-            st = swi_buf_append(out, records[i].data, records[i].size, NULL);
-        if (st == SW_OK)
-            st = swi_zip_writer_end(w, swi_crc32(0, records[i].data, records[i].size), out, NULL);
-    }
-    if (st == SW_OK)
-        st = swi_zip_writer_finish(w, out, NULL);
-    swi_zip_writer_free(w);
-    return st;
 }
 
 static void one_file(const uint8_t *data, size_t size)
@@ -115,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (st == SW_OK)
         patch(&base, data + 1, size - 1);
     if (size > 0 && data[0] == '=')
-        st = wrap(&base, data + 1, size - 1);
+        st = archive_around(&base, data + 1, size - 1, 1);
     if (st == SW_OK)
         one_file(base.data, base.size);
     else

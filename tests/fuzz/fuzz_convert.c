@@ -1,0 +1,166 @@
+/*
+ * Any object as a torch file, converted to each target that takes a whole state dict: refused in
+ * words that fit, and then nothing is there; or what was written is whole, has the digests that
+ * were computed on the way, and holds the same.
+ */
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/report.h"
+#include "fuzz/archive.h"
+#include "fuzz/hex.h"
+#include "shardwright_convert.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* `keeps`: optimizers stay in their form, so that both sides can be compared name by name. */
+static const struct {
+    const char *to;
+    bool keeps;
+} targets[] = {
+    {"torch", true},
+    {"torch:form=legacy", true},
+    {"dcp:ranks=2", false},
+    {"torch:optimizer=nested", false},
+    {"torch:optimizer=ids", false},
+    {"torch:optimizer=flat", false},
+    {"dcp:ranks=3,optimizer=flat", false},
+};
+#define TARGETS (sizeof targets / sizeof targets[0])
+
+static const sw_work_options small = {.threads = 1, .memory_bytes = 1 << 20};
+
+static char folder[64], source[80], dest[80], list[80];
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag;
+    return ftw->level > 0 ? remove(path) : 0;
+}
+
+static void empty_folder(void)
+{
+    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void remove_folder(void)
+{
+    empty_folder();
+    (void)rmdir(folder);
+}
+
+static void make_folder(void)
+{
+    struct stat st;
+    bool memory = stat("/dev/shm", &st) == 0 && access("/dev/shm", W_OK) == 0;
+    (void)snprintf(folder, sizeof folder, "%s/fuzz_convert.XXXXXX", memory ? "/dev/shm" : "/tmp");
+    if (mkdtemp(folder) == NULL)
+        abort();
+    (void)snprintf(source, sizeof source, "%s/source.pt", folder);
+    (void)snprintf(dest, sizeof dest, "%s/dest", folder);
+    (void)snprintf(list, sizeof list, "%s/list", folder);
+    (void)atexit(remove_folder);
+}
+
+/* What a finding is, for whoever looks at it. */
+static void must(bool holds, const char *target, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "--to %s: %s\n", target, what);
+        __builtin_trap();
+    }
+}
+
+static void write_source(const swi_buf *archive)
+{
+    FILE *f = fopen(source, "wb");
+    if (f == NULL || fwrite(archive->data, 1, archive->size, f) != archive->size || fclose(f) != 0)
+        abort();
+}
+
+/* What an error of a conversion may say: something of the source, not of the call or the disk. */
+static bool is_refusal(sw_status status)
+{
+    return status == SW_ERR_FORMAT || status == SW_ERR_UNSUPPORTED || status == SW_ERR_CORRUPT ||
+           status == SW_ERR_INCOMPLETE || status == SW_ERR_CONFLICT || status == SW_ERR_UNSAFE ||
+           status == SW_ERR_LIMIT || status == SW_ERR_NOMEM;
+}
+
+static void on_difference(void *ctx, const sw_difference *d)
+{
+    must(false, ctx, d->name_a != NULL ? d->name_a : d->name_b);
+}
+
+static void check_written(const char *target, bool keeps)
+{
+    sw_report *report;
+    sw_verify_summary verified;
+    sw_diff_summary diff;
+    sw_error err = {0};
+    if (sw_report_make(&report, &err) != SW_OK)
+        return;
+    const sw_verify_options verify = {.work = small, .digests = list};
+    const sw_diff_options compare = {.state = true, .work = small};
+    must(sw_verify(dest, &verify, report, &verified, &err) == SW_OK, target, err.text);
+    for (size_t i = 0; i < sw_report_count(report); i++) {
+        const sw_finding *f = sw_report_at(report, i);
+        must(f->severity < SW_DEFECT, target, f->message);
+    }
+    must(verified.matched_tensors == verified.listed_tensors &&
+             verified.listed_tensors == verified.tensors,
+         target, "tensors without a digest");
+    if (keeps)
+        must(sw_diff(source, dest, &compare, on_difference, (void *)(uintptr_t)target, report,
+                     &diff, &err) == SW_OK,
+             target, err.text);
+    sw_report_free(report);
+}
+
+static void convert_to(const swi_buf *archive, size_t target)
+{
+    sw_report *report;
+    sw_convert_summary summary;
+    sw_error err = {0};
+    const sw_convert_options options = {
+        .to = targets[target].to,
+        .verify = true,
+        .digests = list,
+        .open.limits = &(sw_limits){.nodes = 1 << 16},
+        .work = small,
+    };
+    if (sw_report_make(&report, &err) != SW_OK)
+        return;
+    write_source(archive);
+    sw_status status = sw_convert(source, dest, &options, NULL, NULL, report, &summary, &err);
+    must(status == SW_OK || is_refusal(status), options.to, err.text);
+    if (status == SW_OK)
+        check_written(options.to, targets[target].keeps);
+    else
+        must(access(dest, F_OK) != 0 && errno == ENOENT && access(list, F_OK) != 0, options.to,
+             "refused, and written");
+    sw_report_free(report);
+    empty_folder();
+}
+
+/* The first byte chooses the target; of a text in hexadecimal each is tried. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    size_t count;
+    swi_buf archive = {0};
+    if (folder[0] == '\0')
+        make_folder();
+    uint8_t *bytes = bytes_of_hex(data, size, &count);
+    if (bytes != NULL && archive_around(&archive, bytes, count, 2) == SW_OK) {
+        for (size_t i = 0; i < TARGETS; i++)
+            convert_to(&archive, i);
+    } else if (size > 1 && archive_around(&archive, data + 1, size - 1, 2) == SW_OK) {
+        convert_to(&archive, data[0] % TARGETS);
+    }
+    swi_buf_free(&archive);
+    free(bytes);
+    return 0;
+}
