@@ -218,40 +218,28 @@ static sw_status find_candidates(search *s, sw_error *err)
 /* ---- shapes -------------------------------------------------------------------------------------
  */
 
-/* States of torch's optimizers that have their parameter's shape, scalars too. */
-static bool is_like_parameter(const char *state)
-{
-    static const char *const states[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq",
-                                         "exp_inf", "square_avg", "momentum_buffer",
-                                         "sum",     "acc_delta",  "prev"};
-    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
-        if (strcmp(states[i], state) == 0)
-            return true;
-    }
-    return false;
-}
-
 /*
  * OPT-8: a parameter fits a tensor unless it has tensors among its states that tell a shape and
- * none of them has the tensor's. A scalar tells one if its name is known.
+ * none of them has the tensor's.
  */
 static bool fits(const search *s, uint32_t parameter, const candidate *c)
 {
     const sw_catalog *catalog = sw_checkpoint_catalog(s->l->checkpoint);
-    bool any = false;
+    bool yes = false, no = false;
     for (size_t i = s->first[parameter]; c->has_shape && i < s->first[parameter + 1]; i++) {
+        const swi_opt_state *state = &s->l->o->states[i];
         uint32_t tensor;
         sw_tensor_info info;
-        if (!sw_value_tensor(s->l->g, s->l->o->states[i].value, &tensor) ||
-            !sw_catalog_tensor(catalog, tensor, &info) ||
-            (info.axes == 0 && !is_like_parameter(s->l->o->states[i].name)))
+        if (!sw_value_tensor(s->l->g, state->value, &tensor) ||
+            !sw_catalog_tensor(catalog, tensor, &info))
             continue;
-        any = true;
-        if (info.axes == c->axes &&
-            memcmp(info.shape, c->shape, info.axes * sizeof info.shape[0]) == 0)
-            return true;
+        swi_opt_says says = swi_opt_shape_says(state->name, &info, c->axes, c->shape);
+        if (says == SWI_OPT_SAYS_NEVER)
+            return false;
+        yes = yes || says == SWI_OPT_SAYS_YES;
+        no = no || says == SWI_OPT_SAYS_NO;
     }
-    return !any;
+    return yes || !no;
 }
 
 static bool has_shape(const search *s, uint32_t parameter)
@@ -449,7 +437,7 @@ static sw_status refuse_none(const search *s, sw_error *err)
 {
     char text[300], shape[120];
     size_t count = s->l->o->parameter_count;
-    if (s->stuck == NO_CHOICE || s->best == count) {
+    if (s->stuck == NO_CHOICE || s->best == count || count > s->count) {
         (void)snprintf(text, sizeof text, "%zu of them cannot be %zu tensors of the model", count,
                        s->count);
         return ask(s, err, SW_ERR_INCOMPLETE, "OPT-8", text);
@@ -536,7 +524,7 @@ static sw_status prepare(search *s, sw_error *err)
         s->first[o->states[i].parameter + 1]++;
     for (size_t i = 0; i < o->parameter_count; i++)
         s->first[i + 1] += s->first[i];
-    s->stuck = NO_CHOICE;
+    note_best(s);
     return SW_OK;
 }
 

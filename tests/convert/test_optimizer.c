@@ -326,6 +326,29 @@ static void test_scalars(void **state)
     sw_checkpoint_close(c);
 }
 
+/* Adafactor's sums over one axis, as torch and as transformers keep them. */
+static void test_factors(void **state)
+{
+    sw_checkpoint *c = checkpoint_of(harness_path(*state, "ckpt"),
+                                     "model/a 4x3, model/b 3x4, model/c 4, s/a_row 4x1, s/a_col "
+                                     "1x3, s/b_row 3, s/b_col 4, s/c 4");
+    check_lifts(c,
+                PICKLE(OPTIMIZER(I(0) DICT(S("row_var") T(3) S("col_var") T(4)) I(1)
+                                     DICT(S("exp_avg_sq_row") T(5) S("exp_avg_sq_col") T(6)) I(2)
+                                         DICT(S("variance") T(7)),
+                                 DICT(S("params") LIST(I(2))) DICT(S("params") LIST(I(1)))
+                                     DICT(S("params") LIST(I(0))))),
+                SWI_OPT_NESTED_IDS, "",
+                "c variance=<tensor 7>\nb exp_avg_sq_row=<tensor 5>\nb exp_avg_sq_col=<tensor 6>\n"
+                "a row_var=<tensor 3>\na col_var=<tensor 4>\ngroup c:\ngroup b:\ngroup a:\n");
+    /* a row of one shape and a column of another's: no tensor has both */
+    check_refused(c,
+                  PICKLE(OPTIMIZER(I(0) DICT(S("row_var") T(3) S("col_var") T(3)),
+                                   DICT(S("params") LIST(I(0))))),
+                  true, NULL, 0, SW_ERR_INCOMPLETE, "OPT-8", "number 0 (shape 4x1) finds no place");
+    sw_checkpoint_close(c);
+}
+
 static void test_none_fits(void **state)
 {
     sw_checkpoint *c = checkpoint_of(harness_path(*state, "ckpt"), MODEL);
@@ -671,6 +694,7 @@ int main(void)
         test_in_dir(test_two_assignments_are_refused),
         test_in_dir(test_frozen_parameters_keep_their_place),
         test_in_dir(test_scalars),
+        test_in_dir(test_factors),
         test_in_dir(test_none_fits),
         test_in_dir(test_stored_names),
         test_in_dir(test_order_not_known),
