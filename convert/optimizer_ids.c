@@ -437,6 +437,8 @@ static sw_status refuse_none(const search *s, sw_error *err)
 {
     char text[300], shape[120];
     size_t count = s->l->o->parameter_count;
+    if (s->count == 0)
+        return ask(s, err, SW_ERR_INCOMPLETE, "OPT-8", "there is no model beside them");
     if (s->stuck == NO_CHOICE || s->best == count || count > s->count) {
         (void)snprintf(text, sizeof text, "%zu of them cannot be %zu tensors of the model", count,
                        s->count);

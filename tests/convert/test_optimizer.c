@@ -365,6 +365,10 @@ static void test_none_fits(void **state)
                          DICT(S("params") LIST(I(0) I(1) I(2))))),
         true, NULL, 0, SW_ERR_INCOMPLETE, "OPT-8", "number 1 (shape 8x2) finds no place");
     sw_checkpoint_close(c);
+    c = checkpoint_of(harness_path(*state, "alone"), "optimizer/x 4");
+    check_refused(c, PICKLE(OPTIMIZER("", DICT(S("params") LIST(I(0))))), true, NULL, 0,
+                  SW_ERR_INCOMPLETE, "OPT-8", "there is no model beside them; give the names");
+    sw_checkpoint_close(c);
 }
 
 static void test_stored_names(void **state)
