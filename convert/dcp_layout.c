@@ -50,7 +50,6 @@ typedef struct laying {
     uint64_t *used;     /* by rank: bytes of its file */
     uint32_t *files;    /* by rank */
     char (*paths)[32];
-    sw_value value; /* that is written now */
     swi_buf head, tail;
 } laying;
 
@@ -241,19 +240,13 @@ static sw_status place_tensor(laying *l, size_t leaf, sw_error *err)
     return st;
 }
 
-static sw_status emit_value(void *ctx, swi_pickle_writer *w, sw_error *err)
-{
-    const swi_target_in *in = ((const laying *)ctx)->in;
-    return swi_pickle_emit(w, in->state->graph, ((const laying *)ctx)->value, NULL, NULL, err);
-}
-
 /* The object's archive, in l->head. */
 static sw_status write_value(laying *l, size_t leaf, sw_error *err)
 {
     swi_quoted q;
     l->head.size = 0;
-    l->value = l->in->leaves[leaf].value;
-    sw_status st = swi_torch_write_value(&l->head, emit_value, l, err);
+    sw_status st =
+        swi_torch_write_graph(&l->head, l->in->state->graph, l->in->leaves[leaf].value, err);
     if (st == SW_OK)
         return SW_OK;
     return swi_error_prefix(err, "value \"%s\"", swi_quote_str(&q, l->in->leaves[leaf].name));

@@ -32,8 +32,8 @@ typedef struct swi_state {
  * SW_ERR_CORRUPT with their name; unsafe ones SW_ERR_UNSAFE. What the catalog does not hold (parts
  * that are missing or not supported, which opening reported) is not in the state. A tensor that is
  * part of a value of its own (a tuple of tensors in a DCP folder) is the call that rebuilds it,
- * with a PERSISTENT node for its storage, which means something in that item alone: a writer that
- * cannot place it refuses it.
+ * with a PERSISTENT node for its storage. Either that carries its bytes
+ * (swi_torch_carried_storage), or it means something in that item alone, and a writer refuses it.
  */
 SW_MUST_USE sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_state *out,
                                            sw_error *err);

@@ -43,6 +43,9 @@ typedef struct laying {
     swi_torch_placed *tensors;    /* as they come up in the object */
     size_t tensor_count, tensor_capacity;
     swi_torch_storages storages;
+    swi_torch_carried *carried; /* in that order too; their storages come behind the others */
+    size_t carried_count, carried_capacity, carried_next;
+    swi_torch_out_storage *all_storages;
     const char **name_of; /* by tensor of `tensors` that fills; NULL: the walk does not meet it */
     swi_arena names;
     swi_torch_emitter emitter;
@@ -76,12 +79,31 @@ static sw_status parse_options(laying *l, sw_error *err)
 /* ---- the object --------------------------------------------------------------------------------
  */
 
-static sw_status not_placeable(sw_error *err)
+static sw_status add_carried(laying *l, const swi_torch_carried *storage, sw_error *err)
 {
-    return swi_fail(err, SW_ERR_UNSUPPORTED,
-                    "holds a tensor that is none of the checkpoint's own (it is sparse, quantised "
-                    "or of a subclass, or part of a tuple in a DCP folder), which cannot be "
-                    "written; --drop leaves it out");
+    sw_status st = swi_grow_array((void **)&l->carried, &l->carried_capacity, l->carried_count + 1,
+                                  sizeof *l->carried, err);
+    if (st == SW_OK)
+        l->carried[l->carried_count++] = *storage;
+    return st;
+}
+
+/* Storages of tensors that are parts of values, with their bytes. */
+static sw_status meet_storage(laying *l, swi_pickle_writer *w, const sw_value_graph *graph,
+                              sw_value v, sw_error *err)
+{
+    swi_torch_carried storage;
+    if (!swi_torch_carried_storage(graph, v, &storage))
+        return swi_fail(err, SW_ERR_UNSUPPORTED,
+                        "holds a tensor that is none of the checkpoint's own (it is sparse, "
+                        "quantised or of a subclass, or a large part of a value), which cannot be "
+                        "written; --drop leaves it out");
+    if (storage.untyped && l->out.form == SWI_TORCH_LEGACY)
+        return swi_fail(err, SW_ERR_UNSUPPORTED,
+                        "holds a tensor of a dtype that the form before 1.6 cannot hold; use "
+                        "form=zip, or leave it out with --drop");
+    sw_status st = add_carried(l, &storage, err);
+    return st == SW_OK ? swi_pickle_op(w, 'N', err) : st;
 }
 
 /* The first pass: which tensors there are, in their order. */
@@ -91,7 +113,7 @@ static sw_status meet_tensor(void *ctx, swi_pickle_writer *w, const sw_value_gra
     laying *l = ctx;
     uint32_t tensor;
     if (!sw_value_tensor(graph, v, &tensor))
-        return not_placeable(err);
+        return meet_storage(l, w, graph, v, err);
     if (l->placed_of[tensor] == NOT_MET) {
         sw_tensor_info info;
         const swi_chosen *c = l->chosen_of[tensor];
@@ -115,8 +137,11 @@ static sw_status emit_tensor(void *ctx, swi_pickle_writer *w, const sw_value_gra
     uint32_t tensor;
     sw_tensor_info info;
     int64_t stride[SW_MAX_AXES];
-    if (!sw_value_tensor(graph, v, &tensor))
-        return not_placeable(err);
+    if (!sw_value_tensor(graph, v, &tensor)) {
+        size_t i = l->carried_next++; /* in the order of the first pass */
+        return swi_torch_emit_carried(&l->emitter, w, &l->carried[i],
+                                      (uint32_t)(l->storages.count + i), err);
+    }
     const swi_torch_placed *t = &l->tensors[l->placed_of[tensor]];
     sw_catalog_tensor(l->source, tensor, &info);
     swi_torch_placed_strides(l->source, t, &info, stride);
@@ -189,6 +214,20 @@ static sw_status check_dtypes(const laying *l, sw_error *err)
     return SW_OK;
 }
 
+static sw_status list_storages(laying *l, sw_error *err)
+{
+    size_t count = (size_t)l->storages.count + l->carried_count;
+    if (count >= UINT32_MAX)
+        return swi_fail(err, SW_ERR_LIMIT, "torch file: more storages than can be numbered");
+    sw_status st = swi_alloc_array(count, sizeof *l->all_storages, (void **)&l->all_storages, err);
+    for (uint32_t i = 0; st == SW_OK && i < count; i++)
+        l->all_storages[i] =
+            i < l->storages.count ? l->storages.items[i] : l->carried[i - l->storages.count].is;
+    l->out.storages = l->all_storages;
+    l->out.storage_count = (uint32_t)count;
+    return st;
+}
+
 static sw_status make_object(laying *l, sw_error *err)
 {
     sw_status st = swi_state_keep(l->in->state, l->in->leaves, l->in->leaf_count, &l->root, err);
@@ -212,9 +251,7 @@ static sw_status make_object(laying *l, sw_error *err)
     l->out.object = l->object.data;
     l->out.object_size = l->object.size;
     l->out.object_crc32 = swi_crc32(0, l->object.data, l->object.size);
-    l->out.storages = l->storages.items;
-    l->out.storage_count = l->storages.count;
-    return SW_OK;
+    return list_storages(l, err);
 }
 
 /* ---- the file ----------------------------------------------------------------------------------
@@ -300,6 +337,10 @@ static sw_status lay_part(void *ctx, const swi_torch_part *part, sw_error *err)
         l->storage_at[part->number] = l->at;
         if (l->out.form == SWI_TORCH_ZIP)
             st = swi_layout_sum(l->layout, l->file, l->at, part->bytes, &sum, err);
+        if (st == SW_OK && part->number >= l->storages.count)
+            st = swi_layout_literal(l->layout, l->file, l->at,
+                                    l->carried[part->number - l->storages.count].data,
+                                    (size_t)part->bytes, err);
         break;
     case SWI_TORCH_PART_LATE:
         st = lay_late(l, part, err);
@@ -429,5 +470,7 @@ sw_status swi_torch_layout(const swi_target_in *in, swi_layout *layout, sw_error
     free(l.storage_at);
     free(l.name_of);
     swi_arena_free(&l.names);
+    free(l.carried);
+    free(l.all_storages);
     return st;
 }

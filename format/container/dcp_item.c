@@ -16,6 +16,8 @@
 
 /* What a zstd item may decode to beyond its tensor: headers, data.pkl, padding. */
 #define SLACK_BYTES ((uint64_t)16 << 20)
+/* Of tensors inside a value: more is not kept in memory. */
+#define CARRIED_MAX ((uint64_t)16 << 20)
 
 /* The archive of an item, wherever its bytes are. */
 typedef struct place {
@@ -292,6 +294,22 @@ static sw_status load_bytes(const place *p, sw_value_graph **graph, sw_value *ro
     return SW_OK;
 }
 
+/* DCP-10: a value with tensors in it is a copy that carries their bytes. */
+static sw_status carry(const place *p, swi_torch_file *tf, sw_value_graph **graph, sw_value *root,
+                       sw_error *err)
+{
+    sw_value_graph *g = NULL;
+    sw_status st = swi_graph_make(&p->reader->limits, &g, err);
+    if (st == SW_OK)
+        st = swi_torch_carry(tf, p->reader, CARRIED_MAX, g, swi_torch_root(tf), root, err);
+    if (st != SW_OK) {
+        sw_value_graph_free(g);
+        return st;
+    }
+    *graph = g;
+    return SW_OK;
+}
+
 static sw_status load_archive(const place *p, sw_value_graph **graph, sw_value *root, sw_error *err)
 {
     swi_torch_file *tf;
@@ -302,6 +320,8 @@ static sw_status load_archive(const place *p, sw_value_graph **graph, sw_value *
     if (unsafe->total > 0) {
         st = swi_fail_at(err, SW_ERR_UNSAFE, "DCP-10", unsafe->at[0].offset_bytes,
                          "data.pkl of the value calls %s", unsafe->at[0].name);
+    } else if (swi_torch_storage_count(tf) > 0) {
+        st = carry(p, tf, graph, root, err);
     } else {
         *root = swi_torch_root(tf);
         *graph = swi_torch_take_graph(tf);

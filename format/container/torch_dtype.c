@@ -85,7 +85,7 @@ const swi_torch_class *swi_torch_find_class(const char *name)
 const char *swi_torch_class_of(sw_dtype dtype)
 {
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
-        if (classes[i].dtype == dtype)
+        if (classes[i].dtype == dtype && dtype != SW_DTYPE_NONE)
             return classes[i].name;
     return NULL;
 }

@@ -91,20 +91,22 @@ enum {
 };
 _Static_assert(SLOT_END <= SWI_TORCH_EMITTER_SLOTS, "each name has a slot of its own");
 
-/* TF-5; TL-4: the form before 1.6 says also what it is a view of. */
-static void persistent(emitting *e, const swi_torch_out_tensor *t)
+/*
+ * TF-5; TL-4: the form before 1.6 says also what it is a view of. The count is of elements of the
+ * dtype's class, or of bytes where it has none.
+ */
+static void persistent(emitting *e, sw_dtype dtype, uint32_t storage, uint64_t count)
 {
-    const char *class = swi_torch_class_of(t->dtype);
-    uint64_t unit = class != NULL ? 1 : sw_dtype_bytes(t->dtype);
+    const char *class = swi_torch_class_of(dtype);
     op(e, '(');
     word(e, SLOT_STORAGE, "storage");
     if (class != NULL)
-        global(e, SLOT_CLASS + (uint32_t)t->dtype, "torch", class);
+        global(e, SLOT_CLASS + (uint32_t)dtype, "torch", class);
     else
         global(e, SLOT_UNTYPED, "torch.storage", "UntypedStorage");
-    key(e, t->storage);
+    key(e, storage);
     word(e, SLOT_CPU, "cpu");
-    integer(e, (int64_t)(t->storage_elements * unit));
+    integer(e, (int64_t)count);
     if (e->e->form == SWI_TORCH_LEGACY)
         op(e, 'N');
     op(e, 't');
@@ -121,7 +123,8 @@ sw_status swi_torch_emit(swi_torch_emitter *emitter, swi_pickle_writer *w,
     else
         global(&e, SLOT_REBUILD_V3, "torch._utils", "_rebuild_tensor_v3");
     op(&e, '(');
-    persistent(&e, t);
+    persistent(&e, t->dtype, t->storage,
+               t->storage_elements * (typed ? 1 : sw_dtype_bytes(t->dtype)));
     integer(&e, (int64_t)t->start_elements);
     ints(&e, t->axes, t->shape);
     ints(&e, t->axes, t->stride_elements);
@@ -133,5 +136,14 @@ sw_status swi_torch_emit(swi_torch_emitter *emitter, swi_pickle_writer *w,
         global(&e, SLOT_DTYPE + (uint32_t)t->dtype, "torch", swi_torch_dtype_name(t->dtype));
     op(&e, 't');
     op(&e, 'R');
+    return e.st;
+}
+
+sw_status swi_torch_emit_carried(swi_torch_emitter *emitter, swi_pickle_writer *w,
+                                 const swi_torch_carried *storage, uint32_t number, sw_error *err)
+{
+    emitting e = {.e = emitter, .w = w, .err = err};
+    persistent(&e, storage->untyped ? SW_DTYPE_NONE : storage->is.dtype, number,
+               storage->is.elements);
     return e.st;
 }

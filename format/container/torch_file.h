@@ -108,6 +108,15 @@ const char *swi_torch_dtype_name(sw_dtype dtype);
 /* Whether there is a class of storages for it. The others lie in untyped ones. */
 bool swi_torch_has_class(sw_dtype dtype);
 
+/*
+ * A copy of a value of the file, in another graph, whose storages carry their bytes: of a value by
+ * itself, which is read without its file. When they are more than max_bytes, in the other byte
+ * order or quantised, they stay as they are.
+ */
+SW_MUST_USE sw_status swi_torch_carry(const swi_torch_file *tf, const swi_reader *reader,
+                                      uint64_t max_bytes, sw_value_graph *to, sw_value v,
+                                      sw_value *out, sw_error *err);
+
 /* ---- writing ---------------------------------------------------------------------------------
  * A file is a pickled object and storages, whose bytes the caller has elsewhere. Storage number i
  * has the key that swi_torch_key gives.
@@ -140,6 +149,21 @@ typedef struct swi_torch_emitter {
 /* The call that rebuilds the tensor, without gradient and hooks; left on the pickle's stack. */
 SW_MUST_USE sw_status swi_torch_emit(swi_torch_emitter *emitter, swi_pickle_writer *w,
                                      const swi_torch_out_tensor *tensor, sw_error *err);
+
+/*
+ * A PERSISTENT node that carries the bytes of its storage (swi_torch_carry); false: it is none. One
+ * storage is one node, however often it is referred to.
+ */
+typedef struct swi_torch_carried {
+    swi_torch_out_storage is; /* of U8 when untyped */
+    bool untyped;
+    const uint8_t *data; /* the graph's */
+} swi_torch_carried;
+bool swi_torch_carried_storage(const sw_value_graph *graph, sw_value v, swi_torch_carried *out);
+/* The persistent id of storage `number` with these bytes; left on the pickle's stack. */
+SW_MUST_USE sw_status swi_torch_emit_carried(swi_torch_emitter *emitter, swi_pickle_writer *w,
+                                             const swi_torch_carried *storage, uint32_t number,
+                                             sw_error *err);
 
 typedef struct swi_torch_out {
     swi_torch_form form; /* SWI_TORCH_ZIP or SWI_TORCH_LEGACY */
@@ -192,6 +216,9 @@ SW_MUST_USE sw_status swi_torch_write_around(swi_buf *head, swi_buf *tail,
                                              const swi_torch_around *in, sw_error *err);
 typedef sw_status (*swi_emit_fn)(void *ctx, swi_pickle_writer *w, sw_error *err);
 SW_MUST_USE sw_status swi_torch_write_value(swi_buf *out, swi_emit_fn emit, void *ctx,
+                                            sw_error *err);
+/* A value of a graph, with the storages that it carries. */
+SW_MUST_USE sw_status swi_torch_write_graph(swi_buf *out, const sw_value_graph *graph, sw_value v,
                                             sw_error *err);
 
 #endif

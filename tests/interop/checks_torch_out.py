@@ -78,11 +78,11 @@ def sharing(state):
     return sorted(map(sorted, (map(str, g) for g in groups.values())))
 
 
-def written(kit, label, source, form, *more):
+def written(kit, label, source, form):
     path = kit.path("out", f"written-{form}.pt")
     if os.path.exists(path):
         os.remove(path)
-    done = kit.run("convert", source, path, "--to", f"torch:form={form}", "--verify", *more)
+    done = kit.run("convert", source, path, "--to", f"torch:form={form}", "--verify")
     if not kit.expect(f"{label}: converted", done, 0):
         return None
     kit.expect(f"{label}: verified", kit.run("verify", path), 0)
@@ -110,19 +110,13 @@ def refused_untyped(kit, label, source, tensors):
 def check_dcp(kit, kind, folder):
     source = os.path.join(folder, "ckpt")
     _, tensors = truth.load_truth(folder)
-    want, more = by_torch(kit, source), []
+    want = by_torch(kit, source)
     plain = kind != "objects"  # classes of which weights_only knows nothing
-    if not plain:
-        done = kit.run("convert", source, kit.path("out", "refused.pt"), "--to", "torch")
-        kit.expect(f"{kind} -> torch: tensors in a tuple are refused", done, 2, "tuple_of_tensors",
-                   "--drop")
-        more = ["--drop", "*tuple_of_tensors*"]
-        want["extra"].pop("tuple_of_tensors")
     for form in FORMS:
         label = f"{kind} -> torch:{form}"
         if form == "legacy" and refused_untyped(kit, label, source, tensors):
             continue
-        path = written(kit, label, source, form, *more)
+        path = written(kit, label, source, form)
         if path is None:
             continue
         state = load(path, plain=plain)
@@ -134,6 +128,13 @@ def check_dcp(kit, kind, folder):
                       where_differs(want, state))
         if form == "zip":
             kit.check(f"{label}: mapped", same(state, load(path, True, plain)))
+    if not plain:  # tensors in tuples among them
+        dest = kit.path("out", "objects-dcp")
+        shutil.rmtree(dest, ignore_errors=True)
+        if kit.expect(f"{kind} -> dcp: converted", kit.run("convert", source, dest, "--to", "dcp:ranks=3"), 0):
+            got = by_torch(kit, dest)
+            kit.check(f"{kind} -> dcp: as dcp_to_torch_save has it", same(want, got, ordered=False),
+                      where_differs(want, got))
 
 
 def check_file(kit, kind, folder, apart=0):

@@ -6,6 +6,7 @@
 #include "codec/crc32.h"
 #include "container/torch_file.h"
 #include "format/mem_reader.h"
+#include "model/value.h"
 
 #define STORAGES 4
 #define GIB (UINT64_C(1) << 30)
@@ -280,6 +281,88 @@ static void large_storages(void **state)
     swi_buf_free(&object);
 }
 
+/* ---- storages that values carry ---------------------------------------------------------------
+ */
+
+/* All of it by value: class, elements, bytes of every storage met, calls and order. */
+static char *text_of(const sw_value_graph *g, sw_value v)
+{
+    char *text = NULL;
+    sw_error err = {0};
+    assert_ok(sw_value_text(g, v, 4096, &text, &err), &err);
+    return text;
+}
+
+static sw_status carry(assembled *a, uint64_t most, sw_value_graph **g, sw_value *root,
+                       sw_error *err)
+{
+    swi_torch_file *tf;
+    mem_reader_init(&a->reader, a->bytes.data, a->bytes.size);
+    assert_ok(swi_torch_open_file(&a->reader.pub, 0, a->bytes.size, NULL, &tf, err), err);
+    assert_ok(swi_graph_make(&a->reader.pub.limits, g, err), err);
+    sw_status st = swi_torch_carry(tf, &a->reader.pub, most, *g, swi_torch_root(tf), root, err);
+    swi_torch_free(tf);
+    mem_reader_end(&a->reader);
+    return st;
+}
+
+static void values_carry_storages(void **state)
+{
+    (void)state;
+    uint32_t crcs[STORAGES];
+    swi_buf object = {0}, item = {0};
+    swi_torch_out out = {.form = SWI_TORCH_ZIP, .storages = storages, .storage_count = STORAGES};
+    assembled a;
+    sw_value_graph *g, *h;
+    sw_value root, again;
+    swi_torch_carried c;
+    sw_error err = {0};
+    sums(crcs);
+    make_object(&object, &out, true);
+    assemble(&a, &out, data, crcs);
+    assert_ok(carry(&a, 40, &g, &root, &err), &err);
+    char *text = text_of(g, root);
+    assert_non_null(strstr(text, "torch.FloatStorage, \"0\", \"cpu\", 6, b\"\\x01\\x02\\x03"));
+    assert_non_null(strstr(text, "UntypedStorage, \"2\", \"cpu\", 10, b\"\\x04\\x05"));
+    /* written and read again it is the same */
+    assert_ok(swi_torch_write_graph(&item, g, root, &err), &err);
+    assembled b = {.bytes = item};
+    assert_ok(carry(&b, 40, &h, &again, &err), &err);
+    char *other = text_of(h, again);
+    assert_string_equal(text, other);
+    sw_value call;
+    sw_value_object o;
+    assert_true(sw_value_item(h, again, 2, &call) && sw_value_get_object(h, call, &o));
+    assert_true(sw_value_item(h, o.args, 0, &call) && swi_torch_carried_storage(h, call, &c));
+    assert_true(c.untyped);
+    assert_int_equal(c.is.dtype, SW_U8);
+    assert_int_equal(c.is.elements, 10);
+    assert_memory_equal(c.data, shorts, 10);
+    sw_value_graph_free(h);
+    sw_value_graph_free(g);
+    free(other);
+    free(text);
+    /* too many bytes: as they were, and not to be written */
+    assert_ok(carry(&a, 39, &g, &root, &err), &err);
+    text = text_of(g, root);
+    assert_null(strstr(text, "b\""));
+    size_t before = item.size;
+    (void)!swi_torch_write_graph(&item, g, root, &err);
+    assert_error(&err, SW_ERR_UNSUPPORTED, "whose bytes are not at hand");
+    assert_int_equal(item.size, before);
+    sw_value_graph_free(g);
+    free(text);
+    /* another byte than was saved */
+    a.bytes.data[a.storage_at[3]] ^= 1;
+    assert_int_equal(carry(&a, 40, &g, &root, &err), SW_ERR_CORRUPT);
+    assert_error(&err, SW_ERR_CORRUPT, "storage 3 has CRC-32");
+    assert_int_equal(err.offset_bytes, a.storage_at[3]);
+    sw_value_graph_free(g);
+    swi_buf_free(&item);
+    swi_buf_free(&a.bytes);
+    swi_buf_free(&object);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +371,7 @@ int main(void)
         cmocka_unit_test(names_are_remembered),
         cmocka_unit_test(the_form_before_1_6),
         cmocka_unit_test(large_storages),
+        cmocka_unit_test(values_carry_storages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
