@@ -65,7 +65,7 @@ static sw_status take(swi_arena *arena, size_t size, size_t pad, uint8_t **out, 
         arena->left = left - size;
         return SW_OK;
     }
-    swi_arena_chunk *chunk;
+    swi_arena_chunk *chunk = NULL;
     size_t room = next_chunk_size(arena);
     /* A large request gets a chunk of its own and what is left of the current one stays in use. */
     if (size > room / 2) {

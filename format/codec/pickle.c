@@ -309,8 +309,8 @@ static sw_status append(swi_pm *m, sw_value target, const sw_value *items, size_
 /* APPENDS, ADDITEMS, SETITEMS: into what lies below the mark. */
 static inline sw_status op_fill(swi_pm *m)
 {
-    sw_value *items;
-    size_t count;
+    sw_value *items = NULL;
+    size_t count = 0;
     sw_status status = swi_pm_pop_mark(m, &items, &count);
     if (status != SW_OK)
         return status;

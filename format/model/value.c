@@ -108,7 +108,7 @@ sw_status swi_node_alloc(sw_value_graph *g, size_t words, uint64_t *index, sw_er
         size_t size = g->chunk_count == 0   ? SWI_NODE_OWN_WORDS / 2
                       : g->chunk_count == 1 ? SWI_CHUNK_WORDS / 8
                                             : SWI_CHUNK_WORDS;
-        uint64_t fresh;
+        uint64_t fresh = 0;
         sw_status status = add_chunk(g, size < words ? SWI_CHUNK_WORDS : size, &fresh, err);
         if (status != SW_OK)
             return status;
