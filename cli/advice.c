@@ -45,6 +45,9 @@ static const advice all[] = {
     {" unknown-transform ", "save it again without that transform: only its writer can undo it"},
     {" unproven ", "no framework is known to leave pieces like that: take the step before"},
     {" untrusted ", "ask whoever signed it"},
+    {" limit ",
+     "it asks for more than any genuine checkpoint is known to need: do not trust it; if it is "
+     "yours, report it"},
     {" incomplete-checkpoint ",
      "take the newest complete one; verify that checkpoint alone lists all that is wrong with it"},
     {" pointer-missing pointer-incomplete pointer-behind ",
@@ -68,7 +71,7 @@ static const char *advice_of_error(const sw_error *err)
     static const char *const codes[] = {
         [SW_ERR_FORMAT] = "malformed",      [SW_ERR_CORRUPT] = "corrupt",
         [SW_ERR_INCOMPLETE] = "incomplete", [SW_ERR_CONFLICT] = "conflict",
-        [SW_ERR_UNSAFE] = "unsafe",
+        [SW_ERR_UNSAFE] = "unsafe",         [SW_ERR_LIMIT] = "limit",
     };
     size_t status = (size_t)err->status;
     if (err->clause[0] == '\0' || strncmp(err->clause, "OPT-", 4) == 0 ||

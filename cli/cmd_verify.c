@@ -203,6 +203,7 @@ int cmd_verify(int argc, char **argv)
     if (r.status != SW_OK && !r.c.json) {
         show_findings(&r.c, r.report, stdout);
         show_error("verify", &r.err);
+        show_advice(&r.c, r.report, &r.err, stderr);
     } else if (!r.c.json) {
         show_text(&r, code);
     }

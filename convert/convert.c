@@ -326,6 +326,27 @@ static sw_status select_parts(job *j, sw_error *err)
                : swi_select(j->source, j->options, j->report, &j->selection, err);
 }
 
+static swi_publish_in publish_in(const job *j)
+{
+    return (swi_publish_in){.source = j->source,
+                            .layout = j->layout,
+                            .dest = j->dest,
+                            .one_file = j->target.framework->one_file,
+                            .id = j->id,
+                            .hashed = {.weights = j->selection.settled, .as = j->options->dtype},
+                            .options = j->options,
+                            .report = j->report};
+}
+
+/* Before the proof, which may take a while: what cannot be written is refused at once. */
+static sw_status check_destination(const job *j, sw_error *err)
+{
+    if (j->dest == NULL)
+        return SW_OK;
+    swi_publish_in in = publish_in(j);
+    return swi_publish_check(&in, err);
+}
+
 static sw_status prepare(job *j, sw_error *err)
 {
     sw_status st = find_target(j, err);
@@ -346,9 +367,11 @@ static sw_status prepare(job *j, sw_error *err)
     if (st == SW_OK)
         st = lay_out(j, err);
     if (st == SW_OK)
-        st = prove(j, err);
-    if (st == SW_OK)
         st = identify(j, err);
+    if (st == SW_OK)
+        st = check_destination(j, err);
+    if (st == SW_OK)
+        st = prove(j, err);
     if (st == SW_OK)
         summarise(j);
     return st;
@@ -371,19 +394,9 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
     sw_status st = prepare(&j, err);
     if (st == SW_OK)
         show_plan(&j, on_plan, plan_ctx);
-    if (st == SW_OK) {
-        swi_publish_in in = {.source = j.source,
-                             .layout = j.layout,
-                             .dest = dest,
-                             .one_file = j.target.framework->one_file,
-                             .id = j.id,
-                             .hashed = {.weights = j.selection.settled, .as = options->dtype},
-                             .options = options,
-                             .report = report};
-        if (!options->dry_run)
-            st = swi_publish(&in, &sum, err);
-        else if (dest != NULL)
-            st = swi_publish_check(&in, err);
+    if (st == SW_OK && !options->dry_run) {
+        swi_publish_in in = publish_in(&j);
+        st = swi_publish(&in, &sum, err);
     }
     swi_layout_free(j.layout);
     swi_target_end(&j.target);

@@ -125,16 +125,16 @@ static sw_status read_catalog(sw_checkpoint *c, sw_report *report, bool *recogni
         .checkpoint = c,
     };
     st = c->at.framework->open(&o, err);
-    if (st != SW_OK) {
+    *recognised = st == SW_OK || !o.ambiguous;
+    if (st == SW_OK)
+        st = swi_builder_freeze(builder, report, &c->catalog, err);
+    else
         swi_builder_free(builder);
-        *recognised = !o.ambiguous;
+    if (st != SW_OK) {
         swi_quoted q;
-        swi_error_prefix(err, "%s: %s", c->at.framework->name, swi_quote_str(&q, c->at.root));
-        return st;
+        return swi_error_prefix(err, "%s: %s", c->at.framework->name,
+                                swi_quote_str(&q, c->at.root));
     }
-    st = swi_builder_freeze(builder, report, &c->catalog, err);
-    if (st != SW_OK)
-        return st;
     st = swi_filecache_make(c->at.store, (uint32_t)sw_catalog_file_count(c->catalog),
                             swi_catalog_path_of, c->catalog, &c->limits, &c->cache, err);
     if (st != SW_OK)

@@ -137,8 +137,8 @@ static sw_status count_step(walk *w)
     if (w->steps++ < w->limit)
         return SW_OK;
     return swi_fail(w->err, SW_ERR_LIMIT,
-                    "state dict: more than %" PRIu64 " places, shared ones counted each time "
-                    "(limit nodes)",
+                    "state dict: more than %" PRIu64 " places, what is shared counted each time; "
+                    "no genuine one shares so much",
                     w->limit);
 }
 
@@ -331,7 +331,7 @@ sw_status swi_state_visit(const swi_state *state, const swi_state_visitor *visit
 {
     walk w = {.state = state, .g = state->graph, .visitor = visitor, .err = err};
     w.open.graph = w.lists.graph = state->graph;
-    w.limit = swi_graph_node_limit(state->graph);
+    w.limit = swi_graph_unfold_limit(state->graph);
     sw_value items;
     bool leaf;
     sw_status st = is_leaf(&w, state->root, &items, &leaf);

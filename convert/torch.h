@@ -56,10 +56,12 @@ typedef struct swi_torch_leaf {
 } swi_torch_leaf;
 
 typedef sw_status (*swi_torch_leaf_fn)(void *ctx, const swi_torch_leaf *leaf, sw_error *err);
-/* In the order of the object, which may hold itself; *too_deep: something lies deeper than that. */
-SW_MUST_USE sw_status swi_torch_walk(const swi_torch_object *object, const sw_limits *limits,
-                                     swi_torch_leaf_fn fn, void *ctx, bool *too_deep,
-                                     sw_error *err);
+/*
+ * In the order of the object, which may hold itself; *too_deep: something lies deeper than that.
+ * SW_ERR_LIMIT when it unfolds into more places than swi_graph_unfold_limit, long names counted.
+ */
+SW_MUST_USE sw_status swi_torch_walk(const swi_torch_object *object, swi_torch_leaf_fn fn,
+                                     void *ctx, bool *too_deep, sw_error *err);
 
 /* ---- the catalog ------------------------------------------------------------------------------
  */

@@ -449,7 +449,7 @@ sw_status swi_torch_fill(swi_torch_filling *all, const swi_torch_file *tf, const
     if (st == SW_OK)
         st = add_blobs(&f, bytes, err);
     if (st == SW_OK)
-        st = swi_torch_walk(f.object, &all->o->limits, on_leaf, &f, &too_deep, err);
+        st = swi_torch_walk(f.object, on_leaf, &f, &too_deep, err);
     if (st == SW_OK && too_deep)
         st = finding(&f, SW_WARNING, SW_ERR_LIMIT, "too-deep", NULL,
                      "containers lie deeper in each other than 256; what they hold is not named",

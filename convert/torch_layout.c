@@ -389,7 +389,7 @@ static sw_status find_names(laying *l, sw_error *err)
     const swi_torch_object object = {.graph = l->in->state->graph, .root = l->root};
     bool too_deep;
     sw_status st = swi_alloc_array(l->tensor_count, sizeof *l->name_of, (void **)&l->name_of, err);
-    return st == SW_OK ? swi_torch_walk(&object, &l->in->limits, on_name, l, &too_deep, err) : st;
+    return st == SW_OK ? swi_torch_walk(&object, on_name, l, &too_deep, err) : st;
 }
 
 static sw_status lay_tensor(laying *l, const swi_torch_filler *f, sw_error *err)

@@ -13,6 +13,8 @@
 #include "sections.h"
 #include "torch.h"
 
+/* Names cost steps as well: long keys on a long way are in the name of each thing behind them. */
+#define NAME_BYTES_A_STEP 16
 /* A look into a container for tensors gives up, and says yes, after so many containers. */
 #define LOOK_MAX 65536
 
@@ -51,13 +53,19 @@ typedef struct walk {
     size_t look_capacity;
 } walk;
 
+static sw_status steps(walk *w, uint64_t count, sw_error *err)
+{
+    if (w->steps_left < count)
+        return swi_fail(err, SW_ERR_LIMIT,
+                        "its containers hold each other so often that they unfold into more than "
+                        "any genuine file holds");
+    w->steps_left -= count;
+    return SW_OK;
+}
+
 static sw_status step(walk *w, sw_error *err)
 {
-    if (w->steps_left == 0)
-        return swi_fail(err, SW_ERR_LIMIT,
-                        "its containers hold each other too often (limit nodes)");
-    w->steps_left--;
-    return SW_OK;
+    return steps(w, 1, err);
 }
 
 /* ---- the path ----------------------------------------------------------------------------------
@@ -246,7 +254,9 @@ static sw_status give(walk *w, sw_value v, sw_error *err)
         return w->fn(w->ctx, &bare, err);
     }
     size_t size = w->path.size;
-    sw_status st = swi_buf_u8(&w->path, 0, err);
+    sw_status st = steps(w, size / NAME_BYTES_A_STEP, err);
+    if (st == SW_OK)
+        st = swi_buf_u8(&w->path, 0, err);
     w->name.size = 0;
     if (st == SW_OK)
         st = swi_buf_append(&w->name, w->path.data, w->path.size, err);
@@ -339,12 +349,12 @@ static sw_status visit_child(walk *w, const frame *f, size_t i, bool *more, sw_e
     return st == SW_OK && *more ? visit(w, v, f->module, f->module, err) : st;
 }
 
-sw_status swi_torch_walk(const swi_torch_object *object, const sw_limits *limits,
-                         swi_torch_leaf_fn fn, void *ctx, bool *too_deep, sw_error *err)
+sw_status swi_torch_walk(const swi_torch_object *object, swi_torch_leaf_fn fn, void *ctx,
+                         bool *too_deep, sw_error *err)
 {
     walk w = {.object = object,
               .g = object->graph,
-              .steps_left = limits->nodes,
+              .steps_left = swi_graph_unfold_limit(object->graph),
               .fn = fn,
               .ctx = ctx,
               .too_deep = too_deep};

@@ -39,6 +39,10 @@ typedef struct piece_key {
     uint32_t record;
 } piece_key;
 
+/* Tensors of up to so many bytes in all may be repetitions; beyond that so many of each byte. */
+#define REPEATED_BYTES_MAX ((uint64_t)1 << 30)
+#define REPEATS_MAX 1024
+
 typedef struct freeze {
     sw_catalog *c;
     sw_report *report;
@@ -47,6 +51,9 @@ typedef struct freeze {
     uint8_t *bad_blobs;      /* a bit each; NULL likewise */
     piece_key *keys;         /* of one tensor */
     size_t key_capacity;
+    uint64_t held_bytes; /* of all pieces, repeated ones counted each time; saturated */
+    uint64_t most_bytes; /* of one tensor's pieces, and which */
+    uint32_t most_tensor;
     size_t written; /* entries of `order`, or records that stayed where they were */
     swi_cover_work cover;
 } freeze;
@@ -277,6 +284,24 @@ static sw_status report_outside(freeze *f, uint32_t tensor, const swi_piece *pie
                           outside, t->piece_count, cause->text);
 }
 
+static void count_held(uint64_t *bytes, const swi_piece *piece, uint32_t element_bytes)
+{
+    uint64_t more;
+    if (!swi_mul_u64(swi_piece_elements(piece), element_bytes, &more) ||
+        !swi_add_u64(*bytes, more, bytes))
+        *bytes = UINT64_MAX;
+}
+
+static void count_tensor_held(freeze *f, uint32_t tensor, uint64_t bytes)
+{
+    if (!swi_add_u64(f->held_bytes, bytes, &f->held_bytes))
+        f->held_bytes = UINT64_MAX;
+    if (bytes > f->most_bytes) {
+        f->most_bytes = bytes;
+        f->most_tensor = tensor;
+    }
+}
+
 /* Fills keys with the pieces that lie inside; the others are taken out and reported. */
 static sw_status load_keys(freeze *f, uint32_t tensor, size_t *kept, sw_error *err)
 {
@@ -285,6 +310,7 @@ static sw_status load_keys(freeze *f, uint32_t tensor, size_t *kept, sw_error *e
     sw_error first_cause;
     swi_piece first_bad = {0};
     uint32_t outside = 0;
+    uint64_t bytes = 0;
     size_t n = 0;
     sw_status status =
         swi_grow_array((void **)&f->keys, &f->key_capacity, t->piece_count, sizeof *f->keys, err);
@@ -299,11 +325,13 @@ static sw_status load_keys(freeze *f, uint32_t tensor, size_t *kept, sw_error *e
         if (swi_piece_check(&p, t->elements, sw_dtype_bytes((sw_dtype)t->dtype), blob.bytes,
                             &cause) == SW_OK) {
             f->keys[n++] = (piece_key){swi_piece_first(&p), swi_piece_end(&p), (uint32_t)record};
+            count_held(&bytes, &p, sw_dtype_bytes((sw_dtype)t->dtype));
         } else if (outside++ == 0) {
             first_cause = cause;
             first_bad = p;
         }
     }
+    count_tensor_held(f, tensor, bytes);
     if (status == SW_OK && outside > 0)
         status = report_outside(f, tensor, &first_bad, outside, &first_cause, err);
     *kept = n;
@@ -459,6 +487,26 @@ static sw_status freeze_tensor(freeze *f, uint32_t tensor, sw_error *err)
     return status;
 }
 
+/* CAT-15: what repeats a few bytes into petabytes would cost as much to read as if it were there.
+ */
+static sw_status check_repeats(const freeze *f, sw_error *err)
+{
+    uint64_t stored = 0;
+    if (f->held_bytes <= REPEATED_BYTES_MAX)
+        return SW_OK;
+    for (uint32_t i = 0; i < swi_catalog_blob_count(f->c); i++) {
+        swi_blob blob;
+        swi_catalog_blob(f->c, i, &blob);
+        if (!swi_add_u64(stored, blob.bytes, &stored) || stored >= f->held_bytes / REPEATS_MAX)
+            return SW_OK;
+    }
+    swi_quoted q;
+    return swi_fail(err, SW_ERR_LIMIT,
+                    "tensor \"%s\" and others repeat %" PRIu64 " stored bytes into %" PRIu64
+                    ": more than any genuine checkpoint does",
+                    swi_quote_str(&q, tensor_name(f->c, f->most_tensor)), stored, f->held_bytes);
+}
+
 /* ---- 4. other names -------------------------------------------------------------------------- */
 
 /* Follows a chain of names to the one that is no alias; NO_TENSOR when it goes round. */
@@ -526,6 +574,8 @@ static sw_status freeze_all(freeze *f, bool grouped, sw_error *err)
         status = check_blobs(f, err);
     for (size_t t = 0; t < c->tensor_count && status == SW_OK; t++)
         status = freeze_tensor(f, (uint32_t)t, err);
+    if (status == SW_OK)
+        status = check_repeats(f, err);
     for (size_t t = 0; t < c->tensor_count && status == SW_OK; t++)
         status = resolve_alias(f, (uint32_t)t, err);
     count_values_hit(f);

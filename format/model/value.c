@@ -53,9 +53,10 @@ uint64_t swi_graph_memory(const sw_value_graph *g)
            g->wide_capacity * sizeof *g->wide;
 }
 
-uint64_t swi_graph_node_limit(const sw_value_graph *g)
+uint64_t swi_graph_unfold_limit(const sw_value_graph *g)
 {
-    return g->node_limit;
+    uint64_t places = g->nodes > g->node_limit / 64 ? g->node_limit : 64 * g->nodes + 65536;
+    return places < g->node_limit ? places : g->node_limit;
 }
 
 static sw_status add_chunk(sw_value_graph *g, size_t words, uint64_t *index, sw_error *err)

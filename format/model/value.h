@@ -67,8 +67,12 @@ sw_value swi_value_of_tensor(uint32_t index);
  */
 void swi_graph_drop(sw_value_graph *g, sw_value v);
 uint64_t swi_graph_memory(const sw_value_graph *g);
-/* sw_limits.nodes of the graph. */
-uint64_t swi_graph_node_limit(const sw_value_graph *g);
+/*
+ * How many places a walk may visit that meets what is shared in each place: 64 for each node and
+ * 65 536 besides, at most sw_limits.nodes. A few nodes that hold each other many times over unfold
+ * into any number of places; what people save shares little.
+ */
+uint64_t swi_graph_unfold_limit(const sw_value_graph *g);
 
 /*
  * A copy of `v` and of all that it refers to, in another graph (or in the same one). What was
