@@ -188,7 +188,7 @@ static void show_json(const char *verb, const common *c, const sw_run *run, cons
 /* Whether what kept it from being audited will be met, and told better, by the verb itself. */
 static bool is_left_to_verb(sw_status st, bool always)
 {
-    return !always && st != SW_ERR_NOMEM && st != SW_ERR_CANCELED;
+    return !always && st != SW_ERR_NOMEM && st != SW_ERR_CANCELED && st != SW_ERR_IO;
 }
 
 bool audit_run(const char *verb, const common *c, const sw_verify_options *options, bool always,

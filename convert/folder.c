@@ -1,6 +1,5 @@
 #include "folder.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +35,7 @@ static size_t depth_of(const char *path)
 /* What may not be looked into, beside the checkpoint, is a matter of the tree: it is said. */
 static sw_status unless_forbidden(const walk *w, const char *path, sw_error *cause, sw_error *err)
 {
-    if (cause->status == SW_ERR_IO && (cause->sys_errno == EACCES || cause->sys_errno == EPERM)) {
+    if (cause->status == SW_ERR_IO && !swi_error_of_machine(cause)) {
         swi_finding_in in = {
             .severity = SW_WARNING, .status = SW_ERR_IO, .code = "unreadable-file", .file = path};
         return swi_report_error(w->report, &in, cause, err);

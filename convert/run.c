@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/report.h"
@@ -130,7 +131,7 @@ static sw_status judge(sw_run *run, swi_candidate *c, const sw_verify_options *o
     if (st == SW_OK) {
         st = sw_verify((const char *)path.data, &o, found, &sum, &cause);
         sw_report_sort(found);
-        if (st == SW_ERR_NOMEM || st == SW_ERR_CANCELED) {
+        if (st != SW_OK && swi_error_of_machine(&cause)) {
             if (err != NULL)
                 *err = cause;
         } else if (st != SW_OK) {
@@ -174,8 +175,8 @@ static void find_newest_complete(sw_run *run)
             run->newest_complete = (int64_t)i;
 }
 
-/* What verifying one checkpoint found, with its folder before the file's name. */
-static sw_status take_over(const swi_candidate *c, const sw_report *found, bool counts,
+/* What verifying one checkpoint found from `least` on, with its folder before the file's name. */
+static sw_status take_over(const swi_candidate *c, const sw_report *found, sw_severity least,
                            sw_report *report, sw_error *err)
 {
     for (size_t i = 0; i < sw_report_count(found); i++) {
@@ -187,7 +188,7 @@ static sw_status take_over(const swi_candidate *c, const sw_report *found, bool 
                              .tensor = f->tensor,
                              .has_offset = f->has_offset,
                              .offset_bytes = f->offset_bytes};
-        if (f->severity != SW_DANGER && (!counts || f->severity == SW_DEFECT))
+        if (f->severity < least || f->severity == SW_DEFECT) /* what is defective is said in all */
             continue;
         sw_status st =
             swi_buf_printf(&file, err, "%s%s%s", c->name, f->file[0] != '\0' ? "/" : "", f->file);
@@ -232,19 +233,33 @@ static sw_status judge_all(sw_run *run, const sw_verify_options *options, sw_rep
     for (size_t i = 0; st == SW_OK && i < run->count; i++) {
         sw_report *found = NULL;
         bool counts = run->newest < 0 || (int64_t)i == run->newest;
+        sw_severity least = run->newest < 0 ? SW_WARNING : counts ? SW_NOTE : SW_DANGER;
         st = sw_report_make(&found, err);
         if (st == SW_OK)
             st = judge(run, &run->items[i], options, found, err);
         if (st == SW_OK)
             st = say(&run->items[i], counts, report, err);
         if (st == SW_OK)
-            st = take_over(&run->items[i], found, counts, report, err);
+            st = take_over(&run->items[i], found, least, report, err);
         sw_report_free(found);
     }
     return st;
 }
 
 /* ---- the run ------------------------------------------------------------------------------- */
+
+/* What may not be looked into is no run. */
+static sw_status find_one(const char *path, const sw_limits *limits, sw_run **out, bool *is_run,
+                          sw_error *err)
+{
+    sw_error cause = {0};
+    sw_status st = swi_run_find(path, false, limits, out, is_run, &cause);
+    if (st == SW_OK || !swi_error_of_machine(&cause))
+        return SW_OK;
+    if (err != NULL)
+        *err = cause;
+    return st;
+}
 
 /* The one folder of `above` that is a run; NULL: none, or several. */
 static sw_status find_below(const sw_run *above, const sw_limits *limits, sw_run **out,
@@ -257,16 +272,14 @@ static sw_status find_below(const sw_run *above, const sw_limits *limits, sw_run
         const swi_listing_entry *e = swi_listing_at(above->listing, i);
         swi_buf path = {0};
         sw_run *run = NULL;
-        sw_error cause = {0};
         bool is_run = false;
         if (e->kind != SWI_ENTRY_DIR || e->is_link || e->name[0] == '.')
             continue;
         st = swi_buf_printf(&path, err, "%s/%s", above->root, e->name);
         if (st == SW_OK)
             st = swi_buf_u8(&path, 0, err);
-        if (st == SW_OK && swi_run_find((const char *)path.data, false, limits, &run, &is_run,
-                                        &cause) == SW_ERR_NOMEM)
-            st = swi_fail_nomem(err);
+        if (st == SW_OK)
+            st = find_one((const char *)path.data, limits, &run, &is_run, err);
         swi_buf_free(&path);
         if (is_run && count++ == 0) {
             found = run;
@@ -323,8 +336,13 @@ sw_status sw_run_audit(const char *path, const sw_verify_options *options, bool 
                        sw_report *report, sw_run **out, sw_error *err)
 {
     sw_run *run = NULL;
+    struct stat found;
     if (path == NULL || report == NULL || out == NULL)
         return swi_fail(err, SW_ERR_ARG, "sw_run_audit: path, report and out are needed");
+    if (!always && stat(path, &found) == 0 && !S_ISDIR(found.st_mode)) {
+        *out = NULL;
+        return SW_OK;
+    }
     sw_status st = find_run(path, options, always, report, &run, err);
     if (st != SW_OK)
         return st;

@@ -105,8 +105,11 @@ static sw_status try_folder(sw_run *run, const char *name, const sw_limits *limi
                 (st == SW_ERR_CONFLICT && numbered);
     if (st == SW_OK)
         swi_detected_free(&d);
-    if (st == SW_ERR_NOMEM)
-        return swi_fail_nomem(err);
+    if (st != SW_OK && swi_error_of_machine(&cause)) {
+        if (err != NULL)
+            *err = cause;
+        return st;
+    }
     return sure || numbered ? add(run, name, &told, sure, err) : SW_OK;
 }
 
@@ -142,7 +145,11 @@ static sw_status is_alone(const sw_run *run, const char *name, const sw_limits *
         st = swi_claim_best(run->store, one, &claim, &cause);
     swi_listing_free(one);
     *out = st == SW_OK && claim == SWI_CLAIM_WHOLE;
-    return st == SW_ERR_NOMEM ? swi_fail_nomem(err) : SW_OK;
+    if (st == SW_OK || !swi_error_of_machine(&cause))
+        return SW_OK;
+    if (err != NULL)
+        *err = cause;
+    return st;
 }
 
 static const char *suffix_of(const char *name)

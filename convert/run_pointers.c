@@ -71,8 +71,11 @@ static sw_status read_file(const sw_run *run, const char *name, char *room, sw_e
     size_t size = 0;
     sw_error cause = {0};
     sw_status st = swi_store_read_all(run->store, name, TEXT_MAX, &data, &size, &cause);
-    if (st == SW_ERR_NOMEM)
-        return swi_fail_nomem(err);
+    if (st != SW_OK && swi_error_of_machine(&cause)) {
+        if (err != NULL)
+            *err = cause;
+        return st;
+    }
     if (st != SW_OK)
         size = 0;
     if (size > 0)
@@ -229,8 +232,12 @@ static sw_status add_best(sw_run *run, const char *folder, sw_report *report, sw
     sw_status st = swi_buf_printf(&path, err, "%s/%s", run->root, folder);
     if (st == SW_OK)
         st = swi_buf_u8(&path, 0, err);
-    if (st == SW_OK && swi_store_open_posix((const char *)path.data, &store, &cause) == SW_OK)
+    sw_status opened =
+        st == SW_OK ? swi_store_open_posix((const char *)path.data, &store, &cause) : SW_ERR_NOMEM;
+    if (st == SW_OK && opened == SW_OK)
         st = swi_trainer_state_read(store, &limits, &state, err);
+    else if (st == SW_OK && opened == SW_ERR_NOMEM)
+        st = swi_fail_nomem(err); /* else it is a file, which has none beside it */
     swi_store_close(store);
     path.size = 0;
     if (st == SW_OK)

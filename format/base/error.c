@@ -167,6 +167,13 @@ sw_status swi_error_prefix(sw_error *err, const char *fmt, ...)
     return err->status;
 }
 
+bool swi_error_of_machine(const sw_error *err)
+{
+    bool forbidden = err->sys_errno == EACCES || err->sys_errno == EPERM;
+    return err->status == SW_ERR_NOMEM || err->status == SW_ERR_CANCELED ||
+           (err->status == SW_ERR_IO && !forbidden);
+}
+
 void swi_error_shift(sw_error *err, uint64_t base_offset_bytes)
 {
     if (err == NULL || !err->has_offset)

@@ -28,6 +28,12 @@ sw_status swi_fail_nomem(sw_error *err);
 /* Puts "FMT: " before the text and returns err's status (SW_OK stays SW_OK). Reads outside-in. */
 sw_status swi_error_prefix(sw_error *err, const char *fmt, ...) SW_PRINTF(2, 3);
 
+/*
+ * Whether it tells of this machine rather than of what lies on disk: no memory, canceled, I/O other
+ * than what permissions forbid.
+ */
+bool swi_error_of_machine(const sw_error *err);
+
 /* Moves the offset when an inner parser counts from elsewhere. */
 void swi_error_shift(sw_error *err, uint64_t base_offset_bytes);
 

@@ -76,7 +76,8 @@ class Command:
 
     def line(self, binary, source, dest):
         places = {"SRC": source, "DAMAGED": source + ".damaged", "RUN": source + ".pt",
-                  "NAMES": source + ".names", "DEST": dest, "LIST": dest + ".list"}
+                  "NAMES": source + ".names", "STEPS": source + ".steps", "DEST": dest,
+                  "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
 
     def explains(self, result):
@@ -100,6 +101,7 @@ class Bench:
         self.must(PLAIN, "demo", self.source)
         self.source_tree = tree(self.source)
         self.damage()
+        self.make_steps()
         torch_file.save(torch_file.training_run(), self.source + ".pt")
         with open(self.source + ".names", "w", encoding="ascii") as file:
             file.write("up.weight\nup.bias\ndown.weight\ndown.bias\n")
@@ -111,6 +113,7 @@ class Bench:
             Command("verify", "verify", "SRC"),
             Command("verify-damaged", "verify", "DAMAGED", code=1),
             Command("values", "verify", "SRC", "--level", "values"),
+            Command("audit", "verify", "STEPS", code=1),
             Command("hash", "hash", "SRC", "--weights"),
             Command("hash-write", "hash", "SRC", "--write", "DEST"),
             Command("diff", "diff", "SRC", "SRC", "--state"),
@@ -131,6 +134,16 @@ class Bench:
         self.must(PLAIN, "convert", self.source, os.path.join(self.home, "old"), "--to", "hf")
         for command in self.commands:
             self.prepare(command)
+
+    def make_steps(self):
+        """A run of two steps, of which the newer lacks its index, with a file and a link to them."""
+        steps = self.source + ".steps"
+        for name in ("step-9", "step-10"):
+            shutil.copytree(self.source, os.path.join(steps, name))
+        os.remove(os.path.join(steps, "step-10", ".metadata"))
+        os.symlink("step-9", os.path.join(steps, "last"))
+        with open(os.path.join(steps, "latest"), "w", encoding="ascii") as file:
+            file.write("step-10")
 
     def damage(self):
         """A copy of the source with one bit of one data file flipped."""
