@@ -147,9 +147,8 @@ class Bench:
 
     # ---- command lines -------------------------------------------------------------------------
 
-    def convert(self, source):
-        return lambda out: [self.o.shardwright, "convert", source, out, "--to", "hf:shard=500GB",
-                            "--quiet"]
+    def convert(self, source, target="hf:shard=500GB"):
+        return lambda out: [self.o.shardwright, "convert", source, out, "--to", target, "--quiet"]
 
     def copy(self, source):
         return lambda out: ["sh", "-c", 'cp -r "$1" "$2" && sync', "sh", source, out]
@@ -160,6 +159,12 @@ class Bench:
         source = self.folder("rows")
         self.rows_s = self.pairs("rows: cp -r + sync", source, self.copy(source),
                                  self.convert(source), goal=1.1)
+
+    def case_writers(self):
+        source = self.folder("rows")
+        for target in ("torch", "torch:form=legacy", "dcp:ranks=3"):
+            self.pairs(f"rows to {target}: cp -r + sync", source, self.copy(source),
+                       self.convert(source, target), goal=1.0)
 
     def case_columns(self):
         source = self.folder("columns")
@@ -253,8 +258,8 @@ def main():
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     options = parser.parse_args()
     options.shardwright = os.path.abspath(options.shardwright)
-    order = options.cases or ["rows", "columns", "columns_rows", "cold", "digests", "verify",
-                              "metadata", "torch", "consolidate"]
+    order = options.cases or ["rows", "writers", "columns", "columns_rows", "cold", "digests",
+                              "verify", "metadata", "torch", "consolidate"]
     bench = Bench(options)
     for case in order:
         getattr(bench, "case_" + case)()
