@@ -336,10 +336,10 @@ typedef struct sw_convert_summary {
 } sw_convert_summary;
 
 /*
- * Converts the checkpoint at `source` to `dest`, which appears whole or not at all. Findings (what
- * was done about names, ties, stale files) go to `report`. On failure nothing is under `dest` that
- * was not there before; what was finished is kept in `dest`.partial-ID and taken up when the same
- * call is made again.
+ * Converts the checkpoint at `source` to `dest` (a folder, or for some targets a file), which
+ * appears whole or not at all. Findings (what was done about names, ties, stale files) go to
+ * `report`. On failure nothing is under `dest` that was not there before; what was finished is kept
+ * in `dest`.partial-ID and taken up when the same call is made again.
  */
 SW_API SW_MUST_USE sw_status sw_convert(const char *source, const char *dest,
                                         const sw_convert_options *options, sw_plan_fn on_plan,

@@ -141,7 +141,8 @@ def check_file(kit, kind, folder, apart=0):
     """A file of torch again; `apart` tensors cannot share what they did, and that is said."""
     source = os.path.join(folder, "ckpt")
     names = os.listdir(source)
-    if len(names) != 1:
+    if len(names) != 1:  # shards of a model
+        check_weights(kit, kind, folder)
         return
     source = os.path.join(source, names[0])
     if kind.endswith("_module"):
@@ -190,7 +191,7 @@ def check_round(kit, kind, source, original):
     kit.check(f"{label}: identical content", not wrong, wrong[:6])
 
 
-def check_hf(kit, kind, folder):
+def check_weights(kit, kind, folder):
     """A flat dict of the weights."""
     source = os.path.join(folder, "ckpt")
     listing, tensors = truth.load_truth(folder)
@@ -287,7 +288,7 @@ def check_resumed(kit, folders):
 
 def check_kind(kit, kind, folder):
     if kind.startswith("hf_"):
-        check_hf(kit, kind, folder)
+        check_weights(kit, kind, folder)
     elif kind.startswith("torch_"):
         check_file(kit, kind, folder, apart=1 if kind.endswith("views") else 0)
     elif os.path.exists(os.path.join(folder, "ckpt", ".metadata")):
