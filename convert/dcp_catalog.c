@@ -85,9 +85,11 @@ static void reach(filling *f, const swi_dcp_place *place)
 static sw_status find_file(filling *f, const char *path, payload *out, sw_error *err)
 {
     swi_opening *o = f->o;
-    sw_status st = swi_path_check(path, err);
+    sw_error cause = {0};
+    sw_status st = swi_path_check(path, &cause);
     if (st != SW_OK)
-        return swi_error_prefix(err, "%s names a payload file", f->part->path);
+        return swi_fail_at(err, st, "DCP-6", 0, "%s names a payload file: %s", f->part->path,
+                           cause.text);
     st = note_rank(f, path, err);
     if (st != SW_OK)
         return st;

@@ -1,6 +1,8 @@
 /* Where a conversion may write, and what it never removes. */
 #include "convert/fixture.h"
 
+#include <sys/stat.h>
+
 static const sw_convert_options overwrite = {.to = "hf", .overwrite = true};
 
 static void refuse_keeping(const char *source, const char *dest, sw_status status, const char *text,
@@ -54,6 +56,15 @@ static void overwriting_spares_what_is_no_checkpoint(void **state)
                    harness_path(dest, "runs/log"));
 }
 
+static void a_pipe_is_never_replaced(void **state)
+{
+    char *step = harness_path(*state, "step"), *pipe = harness_path(*state, "pipe");
+    make_demo(step);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    refuse_keeping(step, pipe, SW_ERR_ARG, "is a device, pipe or socket and is never replaced",
+                   pipe);
+}
+
 static void overwriting_replaces_an_earlier_output(void **state)
 {
     char *step = harness_path(*state, "step"), *dest = harness_path(*state, "dest");
@@ -74,6 +85,7 @@ int main(void)
         test_in_dir(a_destination_that_holds_the_source_is_refused),
         test_in_dir(a_destination_in_the_source_is_refused),
         test_in_dir(overwriting_spares_what_is_no_checkpoint),
+        test_in_dir(a_pipe_is_never_replaced),
         test_in_dir(overwriting_replaces_an_earlier_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
