@@ -8,6 +8,7 @@
 #include "replica_check.h"
 #include "scan.h"
 #include "step_found.h"
+#include "times_check.h"
 #include "verify_values.h"
 
 /* Whether the error tells of the checkpoint rather than of this program's circumstances. */
@@ -192,6 +193,8 @@ sw_status sw_verify(const char *path, const sw_verify_options *options, sw_repor
         st = swi_verify_values(c, &o->work, report, err);
     if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
         st = swi_steps_check(c, report, err);
+    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
+        st = swi_times_check(c, report, err);
     if (st == SW_OK && o->digests != NULL)
         st = check_digests(c, o, report, &sum, err);
     sw_checkpoint_close(c);

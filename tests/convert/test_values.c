@@ -1,6 +1,7 @@
 /* verify --level values: what the values of tensors show. */
 #include "convert/fixture.h"
 
+#include <fcntl.h>
 #include <math.h>
 
 static void verify_values(const char *path, outcome *o)
@@ -264,6 +265,50 @@ static void step_of_the_name(void **state)
     }
 }
 
+/* ---- times ------------------------------------------------------------------------------------
+ */
+
+static void set_time(const char *dir, const char *name, long seconds)
+{
+    const struct timespec times[2] = {{.tv_sec = seconds}, {.tv_sec = seconds}};
+    assert_int_equal(utimensat(AT_FDCWD, harness_path(dir, "%s", name), times, 0), 0);
+}
+
+static void files_of_two_times(void **state)
+{
+    enum { OLD = 1000000000, NEW = OLD + 7200 };
+    static const struct {
+        long data[3], index;
+        const char *file, *text; /* NULL: nothing is said */
+    } cases[] = {
+        {{NEW, NEW + 3, NEW + 5}, NEW + 6, NULL, NULL},
+        {{OLD, NEW + 3, NEW + 5}, NEW + 6, "__0_0.distcp", "1 files were written 7203 s before"},
+        {{NEW, OLD, OLD}, OLD + 1, "__0_0.distcp", "1 files were written 7199 s after the index"},
+        {{NEW, NEW, NEW}, OLD, "__0_0.distcp", "3 files were written 7200 s after the index"},
+        {{OLD, OLD, OLD}, NEW, NULL, NULL},            /* the index took its time */
+        {{OLD, OLD + 3600, NEW}, NEW + 1, NULL, NULL}, /* as a slow copy leaves them */
+        {{NEW - 300, NEW, NEW}, NEW + 1, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *dir = harness_path(*state, "%zu", i);
+        outcome o;
+        dcp_world *w = dcp_begin();
+        for (int r = 0; r < 3; r++)
+            put_step(w, r == 0 ? "a" : r == 1 ? "b" : "c", r, 10);
+        dcp_end(w, dir);
+        set_time(dir, ".metadata", cases[i].index);
+        for (int r = 0; r < 3; r++)
+            set_time(dir, harness_path("", "__%d_0.distcp", r) + 1, cases[i].data[r]);
+        verify_values(dir, &o);
+        assert_fine(&o);
+        if (cases[i].file != NULL)
+            assert_found(&o, SW_NOTE, "files-of-two-times", cases[i].file, NULL, cases[i].text);
+        else
+            assert_null(find_finding(&o, "files-of-two-times", NULL, NULL));
+        outcome_free(&o);
+    }
+}
+
 /* Copies that ranks saved are compared at this level too. */
 static void copies_that_differ(void **state)
 {
@@ -296,6 +341,7 @@ int main(void)
         test_in_dir(files_of_two_saves),
         test_in_dir(parameters_trained_less),
         test_in_dir(step_of_the_name),
+        test_in_dir(files_of_two_times),
         test_in_dir(copies_that_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
