@@ -135,18 +135,12 @@ static sw_status parse_index(swi_opening *o, const char *path, swi_feed *feed, s
 
 static sw_status read_index(swi_opening *o, const char *path, swi_dcp_part *out, sw_error *err)
 {
-    swi_file *file = NULL;
-    sw_status st = swi_store_open_read(o->store, path, &file, err);
+    swi_feed feed;
+    sw_status st = swi_store_feed(o->store, path, o->limits.metadata_bytes, &feed, err);
     if (st != SW_OK)
         return st;
-    swi_feed feed = swi_file_feed(file);
-    if (swi_feed_left(&feed) > o->limits.metadata_bytes)
-        st = swi_fail(err, SW_ERR_LIMIT, "%s: holds %" PRIu64 " bytes, the limit is %" PRIu64, path,
-                      swi_feed_left(&feed), o->limits.metadata_bytes);
-    if (st == SW_OK)
-        st = parse_index(o, path, &feed, out, err);
+    st = parse_index(o, path, &feed, out, err);
     swi_feed_end(&feed);
-    swi_file_close(file);
     if (st == SW_OK)
         out->path = path;
     return st;

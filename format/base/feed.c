@@ -20,6 +20,8 @@ swi_feed swi_feed_of(swi_feed_fn read, void *ctx, uint64_t bytes)
 
 void swi_feed_end(swi_feed *feed)
 {
+    if (feed->end != NULL)
+        feed->end(feed->ctx);
     swi_buf_free(&feed->held);
     *feed = (swi_feed){.cursor = swi_cursor_make(NULL, 0)};
 }

@@ -19,6 +19,7 @@ typedef struct swi_feed {
     uint64_t behind;     /* bytes of the input behind the cursor's last, still to be read */
     size_t window_bytes; /* how much to hold at once, if less will do */
     swi_feed_fn read;
+    void (*end)(void *ctx); /* NULL: nothing is to be ended */
     void *ctx;
     swi_buf held;
 } swi_feed;

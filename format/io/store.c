@@ -318,6 +318,16 @@ sw_status swi_store_head(const swi_store *store, const char *path, uint8_t *data
     return status;
 }
 
+static sw_status check_size(const swi_file *file, uint64_t max_bytes, sw_error *err)
+{
+    swi_quoted room;
+    uint64_t bytes = swi_file_bytes(file);
+    if (bytes <= max_bytes && bytes < SIZE_MAX)
+        return SW_OK;
+    return swi_fail(err, SW_ERR_LIMIT, "%s: holds %" PRIu64 " bytes, the limit is %" PRIu64,
+                    swi_quote_str(&room, file->label), bytes, max_bytes);
+}
+
 sw_status swi_store_read_all(const swi_store *store, const char *path, uint64_t max_bytes,
                              uint8_t **data, size_t *size, sw_error *err)
 {
@@ -326,13 +336,10 @@ sw_status swi_store_read_all(const swi_store *store, const char *path, uint64_t 
     sw_status status = swi_store_open_read(store, path, &file, err);
     if (status != SW_OK)
         return status;
-    uint64_t whole = swi_file_bytes(file);
-    if (whole > max_bytes || whole >= SIZE_MAX) {
-        swi_quoted room;
-        status = swi_fail(err, SW_ERR_LIMIT, "%s: holds %" PRIu64 " bytes, the limit is %" PRIu64,
-                          swi_quote_str(&room, file->label), whole, max_bytes);
+    status = check_size(file, max_bytes, err);
+    if (status != SW_OK)
         goto done;
-    }
+    uint64_t whole = swi_file_bytes(file);
     status = swi_alloc_array((size_t)whole + 1, 1, &bytes, err);
     if (status == SW_OK)
         status = swi_file_read(file, 0, bytes, (size_t)whole, err);
@@ -365,7 +372,23 @@ static sw_status read_feed(void *ctx, uint64_t offset, void *data, size_t size, 
     return swi_file_read(ctx, offset, data, size, err);
 }
 
-swi_feed swi_file_feed(swi_file *file)
+static void end_feed(void *ctx)
 {
-    return swi_feed_of(read_feed, file, swi_file_bytes(file));
+    swi_file_close(ctx);
+}
+
+sw_status swi_store_feed(const swi_store *store, const char *path, uint64_t max_bytes,
+                         swi_feed *out, sw_error *err)
+{
+    swi_file *file = NULL;
+    sw_status status = swi_store_open_read(store, path, &file, err);
+    if (status == SW_OK)
+        status = check_size(file, max_bytes, err);
+    if (status != SW_OK) {
+        swi_file_close(file);
+        return status;
+    }
+    *out = swi_feed_of(read_feed, file, swi_file_bytes(file));
+    out->end = end_feed;
+    return SW_OK;
 }

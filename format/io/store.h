@@ -91,8 +91,9 @@ SW_MUST_USE sw_status swi_file_sync(swi_file *file, sw_error *err);
 /* Reading: never fails in a way that matters. Writing: call swi_file_sync first. */
 void swi_file_close(swi_file *file);
 
-/* The file from its first byte to its last; it must outlive the feed. */
-swi_feed swi_file_feed(swi_file *file);
+/* A file from its first byte to its last; larger than max_bytes is SW_ERR_LIMIT. */
+SW_MUST_USE sw_status swi_store_feed(const swi_store *store, const char *path, uint64_t max_bytes,
+                                     swi_feed *out, sw_error *err);
 
 /* A whole small file into memory (free with free()); larger than max_bytes is SW_ERR_LIMIT. */
 SW_MUST_USE sw_status swi_store_read_all(const swi_store *store, const char *path,
