@@ -98,7 +98,9 @@ static void show_left_out(const sw_convert_summary *s)
 {
     if (s->incomplete)
         puts("in part: of the source something is missing, so it may have had more tensors");
-    if (s->optimizer_tensors + s->other_tensors + s->values + s->dropped_tensors == 0)
+    if (s->optimizer_tensors + s->other_tensors + s->values + s->dropped_tensors +
+            s->dropped_values ==
+        0)
         return;
     fputs("not carried:", stdout);
     const char *comma = "";
@@ -108,7 +110,8 @@ static void show_left_out(const sw_convert_summary *s)
     } rows[] = {{s->optimizer_tensors, "optimizer tensors"},
                 {s->other_tensors, "tensors outside the model"},
                 {s->values, "values"},
-                {s->dropped_tensors, "tensors dropped as asked"}};
+                {s->dropped_tensors, "tensors dropped as asked"},
+                {s->dropped_values, "values dropped as asked"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].count == 0)
             continue;
@@ -174,6 +177,7 @@ static void end_json(run *r, int code)
     json_number(j, "files", s->files);
     json_number(j, "total_bytes", s->bytes);
     json_number(j, "dropped_tensors", s->dropped_tensors);
+    json_number(j, "dropped_values", s->dropped_values);
     json_number(j, "optimizer_tensors", s->optimizer_tensors);
     json_number(j, "other_tensors", s->other_tensors);
     json_number(j, "tied_tensors", s->tied_tensors);

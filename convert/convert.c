@@ -182,6 +182,7 @@ static void summarise(job *j)
             s->bytes += f.bytes;
     }
     s->dropped_tensors = j->selection.dropped;
+    s->dropped_values = j->selection.dropped_values;
     s->optimizer_tensors = j->selection.optimizer;
     s->other_tensors = j->selection.other;
     s->tied_tensors = j->selection.tied;

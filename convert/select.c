@@ -284,7 +284,8 @@ static sw_status collect(selecting *s, sw_error *err)
     if (s->out->count == 0)
         return swi_fail(err, SW_ERR_ARG,
                         "no tensor is left to write: the checkpoint has %zu tensors, %" PRIu64
-                        " of the optimizer, %" PRIu64 " dropped by --only and --drop",
+                        " of the optimizer, %" PRIu64
+                        " dropped by --only and --drop; see them with inspect --tensors '*'",
                         sw_catalog_tensor_count(s->catalog), s->out->optimizer, s->out->dropped);
     st = say_uncast(s, uncast, first_uncast, err);
     return st == SW_OK ? swi_select_say_cleaned(s->report, removed, err) : st;

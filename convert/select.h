@@ -16,7 +16,8 @@ typedef struct swi_selection {
     const char *section; /* that was chosen; "" for the top */
     bool settled; /* of weights: chosen anew from what is written, they would have the same names */
     uint64_t dropped, optimizer, other, tied;
-    uint64_t values; /* not carried, and nobody asked for that */
+    uint64_t dropped_values; /* of a state dict, left out because it was asked */
+    uint64_t values;         /* not carried, and nobody asked for that */
     /* Of a target that takes the state dict: */
     swi_state_part *leaves;
     size_t leaf_count;

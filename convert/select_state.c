@@ -35,8 +35,8 @@ static sw_status check_options(const sw_convert_options *o, sw_error *err)
     for (size_t i = 0; i < sizeof of_weights / sizeof of_weights[0]; i++)
         if (of_weights[i].given)
             return swi_fail(err, SW_ERR_ARG,
-                            "%s is for targets that hold weights only; this one takes the whole "
-                            "state dict as it is",
+                            "%s is for targets that hold weights only; this one takes the state "
+                            "dict as it is, and --only, --drop and --drop-role choose in it",
                             of_weights[i].name);
     return swi_select_check_dtype(o->dtype, err);
 }
@@ -173,6 +173,7 @@ static sw_status take_leaf(void *ctx, const swi_state_leaf *leaf, sw_error *err)
         return st;
     if (dropped || !is_named(s, (const char *)s->name.data, leaf)) {
         s->out->dropped += leaf->is_tensor;
+        s->out->dropped_values += !leaf->is_tensor;
         return SW_OK;
     }
     st = swi_grow_array((void **)&s->out->leaves, &s->leaf_capacity, s->out->leaf_count + 1,
@@ -269,7 +270,8 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form
     if (st == SW_OK && made.count == 0)
         st = swi_fail(err, made.dropped > 0 ? SW_ERR_ARG : SW_ERR_UNSUPPORTED,
                       "no tensor is left to write: the checkpoint has %zu tensors, %" PRIu64
-                      " dropped by --only, --drop and --drop-role",
+                      " dropped by --only, --drop and --drop-role; see them with inspect --tensors "
+                      "'*'",
                       sw_catalog_tensor_count(s.catalog), made.dropped);
     if (st == SW_OK)
         st = check_distinct(&s, err);

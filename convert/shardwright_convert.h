@@ -322,6 +322,7 @@ typedef struct sw_convert_summary {
     uint64_t tensors, files;
     uint64_t bytes;                    /* of the destination's files */
     uint64_t dropped_tensors;          /* left out because it was asked */
+    uint64_t dropped_values;           /* likewise, of a state dict */
     uint64_t optimizer_tensors;        /* that the target does not hold */
     uint64_t other_tensors;            /* outside the model, not carried */
     uint64_t values;                   /* not carried */
