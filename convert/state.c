@@ -259,6 +259,18 @@ static sw_status leave(walk *w)
     return st == SW_OK ? say(w, w->visitor->leave, l->node) : st;
 }
 
+/* 1 and "1" in one dict would be one place. */
+static sw_status refuse_twin(const walk *w, const level *l, const char *text)
+{
+    sw_value ignored;
+    if (!swi_value_get(w->g, l->items, text, &ignored))
+        return SW_OK;
+    swi_quoted q;
+    return swi_fail(w->err, SW_ERR_UNSUPPORTED,
+                    "state dict: a key \"%s\" is there as text, and as a number or constant",
+                    swi_quote_str(&q, text));
+}
+
 /* The key as str() of Python gives it. */
 static sw_status key_text(walk *w, level *l, sw_value key, const char **out)
 {
@@ -290,7 +302,7 @@ static sw_status key_text(walk *w, level *l, sw_value key, const char **out)
         return swi_fail(w->err, SW_ERR_UNSUPPORTED,
                         "state dict: a key is neither text nor a plain number");
     }
-    return SW_OK;
+    return kind == SW_VALUE_STR ? SW_OK : refuse_twin(w, l, *out);
 }
 
 /* The next element of the container on top; *done: there is none. */

@@ -141,6 +141,10 @@ static void test_walks_refused(void **state)
          "a container holds itself", SW_ERR_UNSUPPORTED},
         {"PROTO 4 ; EMPTY_DICT ; EMPTY_TUPLE ; NONE ; SETITEM ; STOP",
          "a key is neither text nor a plain number", SW_ERR_UNSUPPORTED},
+        {"PROTO 4 ; EMPTY_DICT ; BINUNICODE 1 ; NONE ; SETITEM ; BININT1 1 ; EMPTY_DICT ; SETITEM "
+         "; "
+         "STOP",
+         "a key \"1\" is there as text, and as a number or constant", SW_ERR_UNSUPPORTED},
         {"PROTO 4 ; EMPTY_DICT ; BINUNICODE 'a\\x00b' ; NONE ; SETITEM ; STOP",
          "a key is neither text nor a plain number", SW_ERR_UNSUPPORTED},
     };
