@@ -187,7 +187,9 @@ static void summarise(job *j)
     s->other_tensors = j->selection.other;
     s->tied_tensors = j->selection.tied;
     s->values = j->selection.values;
-    s->incomplete = swi_checkpoint_incomplete(j->source);
+    s->incomplete =
+        swi_checkpoint_incomplete(j->source) ||
+        (j->target.framework->takes == SWI_TAKES_WEIGHTS && swi_checkpoint_opaque(j->source));
     s->partial = s->incomplete ||
                  (j->target.framework->holds_optimizer && s->optimizer_tensors > 0) ||
                  (j->target.framework->holds_values && s->values > 0);

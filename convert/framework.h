@@ -55,6 +55,8 @@ SW_MUST_USE sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const
 void swi_opening_memory(swi_opening *o, uint64_t bytes);
 /* Says that there may be tensors of which nothing in the catalog tells: a part is missing. */
 void swi_opening_incomplete(swi_opening *o);
+/* Says that a tensor of the model is a value here: what holds weights alone is without it. */
+void swi_opening_opaque(swi_opening *o);
 /* A short fact for inspect. */
 SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err,
                                        const char *fmt, ...) SW_PRINTF(4, 5);
@@ -172,6 +174,7 @@ void *swi_checkpoint_kept(const sw_checkpoint *checkpoint);
 /* Resolved. */
 sw_limits swi_checkpoint_limits(const sw_checkpoint *checkpoint);
 bool swi_checkpoint_incomplete(const sw_checkpoint *checkpoint);
+bool swi_checkpoint_opaque(const sw_checkpoint *checkpoint);
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint);
 const swi_listing *swi_checkpoint_listing(const sw_checkpoint *checkpoint);
 /* Whether it is one file by itself, and what lies beside it is none of its business. */

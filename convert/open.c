@@ -37,7 +37,7 @@ struct sw_checkpoint {
     swi_source source;
     swi_view view; /* of the tensor read last: reading on costs no second look at its parts */
     bool has_view;
-    bool incomplete;
+    bool incomplete, opaque;
 };
 
 sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text, const char *name,
@@ -73,6 +73,11 @@ uint64_t swi_checkpoint_open_memory(const sw_checkpoint *checkpoint)
 void swi_opening_incomplete(swi_opening *o)
 {
     o->checkpoint->incomplete = true;
+}
+
+void swi_opening_opaque(swi_opening *o)
+{
+    o->checkpoint->opaque = true;
 }
 
 sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error *err, const char *fmt, ...)
@@ -334,6 +339,11 @@ sw_limits swi_checkpoint_limits(const sw_checkpoint *checkpoint)
 bool swi_checkpoint_incomplete(const sw_checkpoint *checkpoint)
 {
     return checkpoint->incomplete;
+}
+
+bool swi_checkpoint_opaque(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->opaque;
 }
 
 const swi_store *swi_checkpoint_store(const sw_checkpoint *checkpoint)

@@ -256,13 +256,14 @@ static sw_status wrong_rank(reading *r, const rank_file *f, int64_t rank, sw_err
                           rank);
 }
 
-static sw_status put_in(reading *r, const rank_file *f, const swi_torch_file *tf, sw_error *err)
+static sw_status put_in(reading *r, const rank_file *f, const swi_torch_file *tf,
+                        const swi_reader *reader, sw_error *err)
 {
     swi_torch_kept *kept = r->fill.kept;
     swi_torch_object object = {0};
     size_t values = kept->value_count;
     swi_opening_memory(r->o, 2 * swi_graph_memory(swi_torch_graph(tf)));
-    sw_status st = swi_torch_object_make(tf, true, &r->o->limits, &object, err);
+    sw_status st = swi_torch_object_make(tf, reader, true, &object, err);
     if (st == SW_OK)
         st = under_item(&object, f->item, err);
     if (st != SW_OK) {
@@ -297,7 +298,7 @@ static sw_status read_file(reading *r, const swi_reader *reader, uint32_t i, sw_
     sw_status st = swi_pickle_report(&unsafe, f->path, "", r->o->report, err);
     r->fill.kept->unsafe = r->fill.kept->unsafe || unsafe.total > 0;
     if (st == SW_OK && opened == SW_OK) {
-        st = put_in(r, f, tf, err);
+        st = put_in(r, f, tf, reader, err);
         r->readable++;
     } else if (st == SW_OK && could_not_work(opened)) {
         st = opened;

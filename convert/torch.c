@@ -236,7 +236,7 @@ static sw_status read_file(reading *r, const swi_reader *reader, uint32_t i, sw_
     if (st == SW_OK && *unreadable == SW_OK) {
         swi_opening_memory(r->o, 2 * swi_graph_memory(swi_torch_graph(tf)));
         r->fill.kept->unsafe = r->fill.kept->unsafe || unsafe.total > 0;
-        st = swi_torch_object_make(tf, false, &r->o->limits, &object, err);
+        st = swi_torch_object_make(tf, reader, false, &object, err);
         if (st == SW_OK)
             st = swi_torch_fill(&r->fill, tf, s->name, s->bytes, &object, err);
         if (st != SW_OK)

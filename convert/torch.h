@@ -36,9 +36,8 @@ typedef struct swi_torch_object {
 } swi_torch_object;
 
 /* `parts`: of a DTensor the part of the rank that saved it is a plain tensor, else it is opaque. */
-SW_MUST_USE sw_status swi_torch_object_make(const swi_torch_file *tf, bool parts,
-                                            const sw_limits *limits, swi_torch_object *out,
-                                            sw_error *err);
+SW_MUST_USE sw_status swi_torch_object_make(const swi_torch_file *tf, const swi_reader *reader,
+                                            bool parts, swi_torch_object *out, sw_error *err);
 void swi_torch_object_free(swi_torch_object *object);
 /* What is opaque about a node, or NULL. */
 const swi_torch_opaque *swi_torch_opaque_at(const swi_torch_object *object, sw_value v);

@@ -325,7 +325,7 @@ static sw_status say_opaque(filling *f, const swi_torch_leaf *leaf, const swi_to
     if (st != SW_OK)
         return st;
     if (f->section.role != SW_ROLE_OPTIMIZER)
-        swi_opening_incomplete(f->all->o);
+        swi_opening_opaque(f->all->o);
     bool unknown = opaque->status == SW_ERR_UNSUPPORTED;
     return finding(f, unknown ? SW_WARNING : SW_DEFECT, opaque->status,
                    unknown ? "opaque-tensor" : "bad-tensor", leaf->name, opaque->why, err);

@@ -95,9 +95,9 @@ static sw_status meet_storage(laying *l, swi_pickle_writer *w, const sw_value_gr
     swi_torch_carried storage;
     if (!swi_torch_carried_storage(graph, v, &storage))
         return swi_fail(err, SW_ERR_UNSUPPORTED,
-                        "holds a tensor that is none of the checkpoint's own (it is sparse, "
-                        "quantised or of a subclass, or a large part of a value), which cannot be "
-                        "written; --drop leaves it out");
+                        "holds a tensor that is a part of a value and whose bytes are not at hand "
+                        "(more than 16 MiB, damaged, or in another byte order); --drop leaves it "
+                        "out");
     if (storage.untyped && l->out.form == SWI_TORCH_LEGACY)
         return swi_fail(err, SW_ERR_UNSUPPORTED,
                         "holds a tensor of a dtype that the form before 1.6 cannot hold; use "

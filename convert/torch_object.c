@@ -10,6 +10,7 @@ typedef struct making {
     const swi_torch_file *tf;
     bool parts; /* DTensors stand for their local parts */
     swi_torch_object *object;
+    swi_torch_carrier carrier;
 } making;
 
 /* A call of torch that rebuilds some tensor. */
@@ -59,11 +60,28 @@ static bool local_part(const sw_value_graph *g, sw_value v, sw_value *out, int64
     return true;
 }
 
-static sw_status add_opaque(swi_torch_object *object, const sw_value_graph *from, sw_value v,
-                            sw_value_graph *to, const sw_error *cause, sw_value *out, sw_error *err)
+/* A record whose CRC is wrong is a finding of verify, not the end of all. */
+static sw_status carry_or_leave(void *ctx, const sw_value_graph *from, sw_value v,
+                                sw_value_graph *to, bool *replaced, sw_value *out, sw_error *err)
 {
+    making *m = ctx;
+    sw_error cause = {0};
+    sw_status st = swi_torch_carry_map(&m->carrier, from, v, to, replaced, out, &cause);
+    if (st == SW_OK || st == SW_ERR_CORRUPT)
+        return SW_OK;
+    if (err != NULL)
+        *err = cause;
+    return st;
+}
+
+/* TS-6: with its storages' bytes, unless it is broken. */
+static sw_status add_opaque(making *m, const sw_value_graph *from, sw_value v, sw_value_graph *to,
+                            const sw_error *cause, sw_value *out, sw_error *err)
+{
+    swi_torch_object *object = m->object;
     swi_torch_opaque found = {.status = cause->status};
-    sw_status st = swi_graph_copy(to, from, v, NULL, NULL, &found.node, err);
+    swi_graph_map_fn carry = cause->status == SW_ERR_UNSUPPORTED ? carry_or_leave : NULL;
+    sw_status st = swi_graph_copy(to, from, v, carry, m, &found.node, err);
     if (st == SW_OK)
         st = swi_arena_text(&object->arena, cause->text, strlen(cause->text), &found.why, err);
     if (st == SW_OK)
@@ -106,7 +124,7 @@ static sw_status map(void *ctx, const sw_value_graph *from, sw_value v, sw_value
     swi_torch_tensor t;
     sw_error cause = {0};
     if (!is_rebuild(from, v))
-        return SW_OK;
+        return carry_or_leave(ctx, from, v, to, replaced, out, err); /* a storage by itself */
     sw_value local = v;
     bool is_part = m->parts && local_part(from, v, &local, &m->object->rank);
     sw_status st = swi_torch_get_tensor(m->tf, local, &t, &cause);
@@ -117,7 +135,7 @@ static sw_status map(void *ctx, const sw_value_graph *from, sw_value v, sw_value
     }
     *replaced = true;
     return st == SW_OK ? add_tensor(m->object, &t, is_part, out, err)
-                       : add_opaque(m->object, from, v, to, &cause, out, err);
+                       : add_opaque(m, from, v, to, &cause, out, err);
 }
 
 static int by_node(const void *a, const void *b)
@@ -135,18 +153,21 @@ const swi_torch_opaque *swi_torch_opaque_at(const swi_torch_object *object, sw_v
                : bsearch(&key, object->opaque, object->opaque_count, sizeof key, by_node);
 }
 
-sw_status swi_torch_object_make(const swi_torch_file *tf, bool parts, const sw_limits *limits,
+sw_status swi_torch_object_make(const swi_torch_file *tf, const swi_reader *reader, bool parts,
                                 swi_torch_object *out, sw_error *err)
 {
     swi_torch_object object = {.rank = -1};
     making m = {.tf = tf, .parts = parts, .object = &object};
-    sw_status st = swi_graph_make(limits, &object.graph, err);
+    sw_status st = swi_graph_make(&reader->limits, &object.graph, err);
+    if (st == SW_OK)
+        st = swi_torch_carry_begin(&m.carrier, tf, reader, SWI_TORCH_CARRIED_MAX, err);
     if (st == SW_OK)
         st = swi_graph_copy(object.graph, swi_torch_graph(tf), swi_torch_root(tf), map, &m,
                             &object.root, err);
     if (st == SW_OK)
         st = swi_alloc_array(object.tensor_count, sizeof *object.catalog_of,
                              (void **)&object.catalog_of, err);
+    swi_torch_carry_end(&m.carrier);
     if (st != SW_OK) {
         swi_torch_object_free(&object);
         return st;

@@ -16,8 +16,6 @@
 
 /* What a zstd item may decode to beyond its tensor: headers, data.pkl, padding. */
 #define SLACK_BYTES ((uint64_t)16 << 20)
-/* Of tensors inside a value: more is not kept in memory. */
-#define CARRIED_MAX ((uint64_t)16 << 20)
 
 /* The archive of an item, wherever its bytes are. */
 typedef struct place {
@@ -299,9 +297,14 @@ static sw_status carry(const place *p, swi_torch_file *tf, sw_value_graph **grap
                        sw_error *err)
 {
     sw_value_graph *g = NULL;
+    swi_torch_carrier carrier = {0};
     sw_status st = swi_graph_make(&p->reader->limits, &g, err);
     if (st == SW_OK)
-        st = swi_torch_carry(tf, p->reader, CARRIED_MAX, g, swi_torch_root(tf), root, err);
+        st = swi_torch_carry_begin(&carrier, tf, p->reader, SWI_TORCH_CARRIED_MAX, err);
+    if (st == SW_OK)
+        st = swi_graph_copy(g, swi_torch_graph(tf), swi_torch_root(tf), swi_torch_carry_map,
+                            &carrier, root, err);
+    swi_torch_carry_end(&carrier);
     if (st != SW_OK) {
         sw_value_graph_free(g);
         return st;

@@ -3,6 +3,20 @@
 
 #include "container/torch_internal.h"
 
+enum {
+    SLOT_REBUILD_V2,
+    SLOT_REBUILD_V3,
+    SLOT_ORDERED_DICT,
+    SLOT_STORAGE,
+    SLOT_CPU,
+    SLOT_UNTYPED,
+    SLOT_CLASS, /* one a dtype */
+    SLOT_DTYPE = SLOT_CLASS + SW_DTYPE_COUNT,
+    SLOT_END = SLOT_DTYPE + SW_DTYPE_COUNT,
+    SLOT_NONE /* is not remembered */
+};
+_Static_assert(SLOT_END <= SWI_TORCH_EMITTER_SLOTS, "each name has a slot of its own");
+
 typedef struct emitting {
     swi_torch_emitter *e;
     swi_pickle_writer *w;
@@ -46,7 +60,7 @@ static void key(emitting *e, uint32_t storage)
 /* Whether the memo has what `slot` stands for; it is on the stack then. */
 static bool recalled(emitting *e, uint32_t slot)
 {
-    if (!e->e->remembers || e->st != SW_OK || e->e->memo[slot] == 0)
+    if (!e->e->remembers || slot == SLOT_NONE || e->st != SW_OK || e->e->memo[slot] == 0)
         return false;
     e->st = swi_pickle_get(e->w, e->e->memo[slot] - 1, e->err);
     return true;
@@ -55,7 +69,7 @@ static bool recalled(emitting *e, uint32_t slot)
 static void remember(emitting *e, uint32_t slot)
 {
     uint32_t memo;
-    if (!e->e->remembers || e->st != SW_OK)
+    if (!e->e->remembers || slot == SLOT_NONE || e->st != SW_OK)
         return;
     e->st = swi_pickle_put(e->w, &memo, e->err);
     if (e->st == SW_OK)
@@ -78,32 +92,13 @@ static void word(emitting *e, uint32_t slot, const char *s)
     remember(e, slot);
 }
 
-enum {
-    SLOT_REBUILD_V2,
-    SLOT_REBUILD_V3,
-    SLOT_ORDERED_DICT,
-    SLOT_STORAGE,
-    SLOT_CPU,
-    SLOT_UNTYPED,
-    SLOT_CLASS, /* one a dtype */
-    SLOT_DTYPE = SLOT_CLASS + SW_DTYPE_COUNT,
-    SLOT_END = SLOT_DTYPE + SW_DTYPE_COUNT
-};
-_Static_assert(SLOT_END <= SWI_TORCH_EMITTER_SLOTS, "each name has a slot of its own");
-
-/*
- * TF-5; TL-4: the form before 1.6 says also what it is a view of. The count is of elements of the
- * dtype's class, or of bytes where it has none.
- */
-static void persistent(emitting *e, sw_dtype dtype, uint32_t storage, uint64_t count)
+/* TF-5; TL-4: the form before 1.6 says also what it is a view of. */
+static void persistent(emitting *e, uint32_t slot, const char *module, const char *class,
+                       uint32_t storage, uint64_t count)
 {
-    const char *class = swi_torch_class_of(dtype);
     op(e, '(');
     word(e, SLOT_STORAGE, "storage");
-    if (class != NULL)
-        global(e, SLOT_CLASS + (uint32_t)dtype, "torch", class);
-    else
-        global(e, SLOT_UNTYPED, "torch.storage", "UntypedStorage");
+    global(e, slot, module, class);
     key(e, storage);
     word(e, SLOT_CPU, "cpu");
     integer(e, (int64_t)count);
@@ -116,15 +111,19 @@ static void persistent(emitting *e, sw_dtype dtype, uint32_t storage, uint64_t c
 sw_status swi_torch_emit(swi_torch_emitter *emitter, swi_pickle_writer *w,
                          const swi_torch_out_tensor *t, sw_error *err)
 {
-    bool typed = swi_torch_class_of(t->dtype) != NULL;
+    const char *class = swi_torch_class_of(t->dtype);
     emitting e = {.e = emitter, .w = w, .err = err};
-    if (typed)
+    if (class != NULL)
         global(&e, SLOT_REBUILD_V2, "torch._utils", "_rebuild_tensor_v2");
     else
         global(&e, SLOT_REBUILD_V3, "torch._utils", "_rebuild_tensor_v3");
     op(&e, '(');
-    persistent(&e, t->dtype, t->storage,
-               t->storage_elements * (typed ? 1 : sw_dtype_bytes(t->dtype)));
+    if (class != NULL)
+        persistent(&e, SLOT_CLASS + (uint32_t)t->dtype, "torch", class, t->storage,
+                   t->storage_elements);
+    else
+        persistent(&e, SLOT_UNTYPED, "torch.storage", "UntypedStorage", t->storage,
+                   t->storage_elements * sw_dtype_bytes(t->dtype));
     integer(&e, (int64_t)t->start_elements);
     ints(&e, t->axes, t->shape);
     ints(&e, t->axes, t->stride_elements);
@@ -132,7 +131,7 @@ sw_status swi_torch_emit(swi_torch_emitter *emitter, swi_pickle_writer *w,
     global(&e, SLOT_ORDERED_DICT, "collections", "OrderedDict");
     op(&e, ')');
     op(&e, 'R');
-    if (!typed)
+    if (class == NULL)
         global(&e, SLOT_DTYPE + (uint32_t)t->dtype, "torch", swi_torch_dtype_name(t->dtype));
     op(&e, 't');
     op(&e, 'R');
@@ -143,7 +142,6 @@ sw_status swi_torch_emit_carried(swi_torch_emitter *emitter, swi_pickle_writer *
                                  const swi_torch_carried *storage, uint32_t number, sw_error *err)
 {
     emitting e = {.e = emitter, .w = w, .err = err};
-    persistent(&e, storage->untyped ? SW_DTYPE_NONE : storage->is.dtype, number,
-               storage->is.elements);
+    persistent(&e, SLOT_NONE, storage->module, storage->name, number, storage->is.elements);
     return e.st;
 }

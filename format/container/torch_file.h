@@ -109,13 +109,25 @@ const char *swi_torch_dtype_name(sw_dtype dtype);
 bool swi_torch_has_class(sw_dtype dtype);
 
 /*
- * A copy of a value of the file, in another graph, whose storages carry their bytes: of a value by
- * itself, which is read without its file. When they are more than max_bytes, in the other byte
- * order or quantised, they stay as they are.
+ * Copies of values of the file, in other graphs, whose storages carry their bytes, compared with
+ * their CRC-32: of values that are read without their file. A storage stays as it is when all that
+ * are carried would be more than max_bytes, and when it is in the other byte order.
  */
-SW_MUST_USE sw_status swi_torch_carry(const swi_torch_file *tf, const swi_reader *reader,
-                                      uint64_t max_bytes, sw_value_graph *to, sw_value v,
-                                      sw_value *out, sw_error *err);
+#define SWI_TORCH_CARRIED_MAX ((uint64_t)16 << 20)
+typedef struct swi_torch_carrier {
+    const swi_torch_file *tf;
+    const swi_reader *reader;
+    uint64_t left_bytes;
+    sw_value *made; /* by storage */
+} swi_torch_carrier;
+SW_MUST_USE sw_status swi_torch_carry_begin(swi_torch_carrier *carrier, const swi_torch_file *tf,
+                                            const swi_reader *reader, uint64_t max_bytes,
+                                            sw_error *err);
+/* For swi_graph_copy, ctx being the carrier; all copies into one graph. */
+SW_MUST_USE sw_status swi_torch_carry_map(void *ctx, const sw_value_graph *from, sw_value v,
+                                          sw_value_graph *to, bool *replaced, sw_value *out,
+                                          sw_error *err);
+void swi_torch_carry_end(swi_torch_carrier *carrier);
 
 /* ---- writing ---------------------------------------------------------------------------------
  * A file is a pickled object and storages, whose bytes the caller has elsewhere. Storage number i
@@ -155,9 +167,10 @@ SW_MUST_USE sw_status swi_torch_emit(swi_torch_emitter *emitter, swi_pickle_writ
  * storage is one node, however often it is referred to.
  */
 typedef struct swi_torch_carried {
-    swi_torch_out_storage is; /* of U8 when untyped */
+    swi_torch_out_storage is;  /* of U8 when untyped, and for quantised bytes */
+    const char *module, *name; /* of the class */
     bool untyped;
-    const uint8_t *data; /* the graph's */
+    const uint8_t *data; /* the graph's, like the names */
 } swi_torch_carried;
 bool swi_torch_carried_storage(const sw_value_graph *graph, sw_value v, swi_torch_carried *out);
 /* The persistent id of storage `number` with these bytes; left on the pickle's stack. */

@@ -359,6 +359,34 @@ static void test_parts_are_left_out(void **state)
                    "the list \"list\" of the state dict cannot be left without some");
 }
 
+/* Tensors of a kind that only torch can rebuild are the calls that do, with their storages. */
+static void test_opaque_tensors(void **state)
+{
+    static const float values[] = {1, 2};
+    torch_world *w = torch_begin(false);
+    (void)torch_storage(w, "FloatStorage", 4, values, sizeof values);
+    torch_say(w, "} ( 'w'");
+    torch_ramp(w, NULL, 1, (const int64_t[]){2}, 0);
+    torch_say(w, "'odd' M:torch._utils/_rebuild_qtensor ( ( 'storage' M:torch/FloatStorage '0' "
+                 "'cpu' 2 t Q 0 t R 'bare' ( 'storage' M:torch/FloatStorage '0' 'cpu' 2 t Q u");
+    torch_write_zip(w, in(state, "from.pt"), NULL);
+    torch_free(w);
+    char *want = state_text(in(state, "from.pt"));
+    assert_non_null(strstr(want, "2, b\"\\x00\\x00\\x80?\\x00\\x00\\x00@\")"));
+    for (int legacy = 0; legacy < 2; legacy++) {
+        outcome o;
+        char *to = harness_path(*state, "to-%d.pt", legacy);
+        convert_file(in(state, "from.pt"), to, legacy ? "torch:form=legacy" : "torch", &o);
+        assert_found(&o, SW_WARNING, "opaque-tensor", "from.pt", "odd", "_rebuild_qtensor");
+        outcome_free(&o);
+        sw_checkpoint *c = open_good(to);
+        assert_int_equal(sw_catalog_tensor_count(sw_checkpoint_catalog(c)), 1);
+        sw_checkpoint_close(c);
+        assert_state(to, want);
+    }
+    free(want);
+}
+
 /* ---- one file ----------------------------------------------------------------------------------
  */
 
@@ -433,6 +461,7 @@ int main(void)
         test_in_dir(test_parts_are_left_out),
         test_in_dir(test_every_name_is_listed),
         test_in_dir(test_where_a_file_may_be_written),
+        test_in_dir(test_opaque_tensors),
         test_in_dir(test_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

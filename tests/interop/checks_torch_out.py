@@ -173,6 +173,28 @@ def check_file(kit, kind, folder, apart=0):
     check_round(kit, kind, source, original)
 
 
+def check_opaque(kit):
+    """What is no plain tensor is carried as it is: the calls that rebuild it, and their storages."""
+    wide = torch.arange(6.).reshape(2, 3)
+    state = {
+        "w": wide, "sparse": torch.sparse_coo_tensor([[0, 1], [2, 0]], [1., 2.], (2, 3)),
+        "csr": torch.eye(3).to_sparse_csr(), "conj": torch.tensor([1 + 2j]).conj(),
+        "q": torch.quantize_per_tensor(wide, 0.1, 10, torch.quint8),
+        "channels": torch.quantize_per_channel(wide, torch.tensor([.1, .2]), torch.tensor([1, 2]), 0,
+                                               torch.qint8),
+    }
+    source = kit.path("out", "opaque.pt")
+    torch.save(state, source)
+    for form in FORMS:
+        path = written(kit, f"opaque tensors -> torch:{form}", source, form)
+        if path is not None:
+            got = load(path, plain=form == "zip")
+            wrong = [k for k in state if repr(state[k]) != repr(got[k])]
+            kit.check(f"opaque tensors -> torch:{form}: the same", not wrong, wrong)
+    weights = kit.run("convert", source, kit.path("out", "opaque-hf"), "--to", "hf")
+    kit.expect("opaque tensors -> hf: in part", weights, 3, "opaque-tensor")
+
+
 def check_round(kit, kind, source, original):
     """Through a DCP folder and back: all content, objects included."""
     label = f"{kind} -> dcp -> torch"
