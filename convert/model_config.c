@@ -93,8 +93,15 @@ sw_status swi_assets_read(const char *folder, const sw_limits *limits, swi_asset
         st = swi_listing_make(store, NULL, limits, &listing, err);
     for (size_t i = 0; st == SW_OK && i < swi_listing_count(listing); i++) {
         const swi_listing_entry *e = swi_listing_at(listing, i);
+        swi_quoted q;
         if (e->kind == SWI_ENTRY_FILE && !is_weights(e->name))
             st = read_one(store, e->name, &a, err);
+        else if (e->kind == SWI_ENTRY_OTHER && !is_weights(e->name))
+            st =
+                swi_fail(err, SW_ERR_INCOMPLETE,
+                         "%s: a link to nothing, or no regular file; put the file there, or remove "
+                         "the name",
+                         swi_quote_str(&q, e->name));
     }
     if (st == SW_OK)
         st = read_config(&a, limits, err);

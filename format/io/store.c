@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -359,6 +360,11 @@ sw_status swi_read_file(const char *path, uint64_t max_bytes, uint8_t **data, si
 {
     const char *slash = strrchr(path, '/');
     swi_store *store = NULL;
+    swi_quoted room;
+    struct stat found;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
+        return swi_fail(err, SW_ERR_ARG, "%s: is a directory, expected a file",
+                        swi_quote_str(&room, path));
     sw_status status = swi_store_open_posix(path, &store, err);
     if (status != SW_OK)
         return status;

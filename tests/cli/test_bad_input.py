@@ -319,6 +319,40 @@ def check_unreadable():
     expect("nothing is in it", os.listdir("locked") == [])
 
 
+# ---- files besides --------------------------------------------------------------------------------
+
+
+def check_besides():
+    """What is given beside the checkpoint: digest lists, names, assets."""
+    os.mkfifo("pipe-besides")
+    for path in ("/dev/zero", "pipe-besides", "sample", ".", "absent"):
+        for argv in (["verify", "hf", "--digests", path],
+                     ["convert", "sample", "out.pt", "--to", "ddp", "--param-names", path],
+                     ["convert", "sample", "out", "--to", "hf", "--assets", path]):
+            if argv[-2] == "--assets" and path in ("sample", "."):
+                continue
+            run = Measured(*argv)
+            run.check(f"{argv[-2]} {path}")
+            expect(f"{argv[-2]} {path}: exit 2, and the path is named", run.code == 2 and
+                   path in run.err, run)
+    os.mkdir("assets")
+    make.write("assets/config.json", "{}")
+    for put in (put_fifo, put_dangling_link, put_link_to_a_device, put_link_to_itself):
+        put("assets/tokenizer.json")
+        run = Measured("convert", "sample", "out", "--to", "hf", "--assets", "assets")
+        run.check(f"an asset that is {put.__name__[4:]}")
+        expect(f"an asset that is {put.__name__[4:]}: refused by name", run.code == 2 and
+               "tokenizer.json: a link to nothing, or no regular file" in run.err, run)
+        os.remove("assets/tokenizer.json")
+    with open("assets/tokenizer.json", "wb") as file:
+        file.truncate(1 << 40)
+    run = Measured("convert", "sample", "out", "--to", "hf", "--assets", "assets")
+    run.check("an asset of a terabyte")
+    expect("an asset of a terabyte: refused by name", run.code == 5 and "tokenizer.json" in run.err,
+           run)
+    expect("nothing is made", not [n for n in os.listdir(".") if n.startswith("out")])
+
+
 # ---- a full disk ----------------------------------------------------------------------------------
 
 
@@ -436,8 +470,8 @@ def main():
     os.mkdir("torch")
     expect("a torch file", Run("convert", "sample", "torch/step.pt", "--to", "torch").code == 0)
     rows = []
-    for check in (check_index, check_hf, check_no_files, check_unreadable, check_full_disk,
-                  check_levels, check_names, check_bombs):
+    for check in (check_index, check_hf, check_no_files, check_unreadable, check_besides,
+                  check_full_disk, check_levels, check_names, check_bombs):
         before, failed = _cli.checks, len(_cli.failures)
         said = check() or ""
         bad = len(_cli.failures) - failed
