@@ -16,7 +16,7 @@ static const char help[] =
     "      coverage   and every element of every tensor is held exactly once\n"
     "      digest     and every CRC that the files carry is right; other files of the folder\n"
     "                 are looked through for pickles that would run code\n"
-    "      values     and what the values show: NaN, infinities, constants, duplicates\n"
+    "      values     and what the values show: NaN, constants, duplicates, files of two saves\n"
     "  --run            PATH holds many checkpoints, even if it is one itself; each is looked at\n"
     "                   to --level coverage, if no other level is given\n"
     "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
