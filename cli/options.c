@@ -122,7 +122,12 @@ static bool take_option(int argc, char **argv, int *i, const opt *own, size_t ow
             return complain("a value is missing behind", text);
         value = argv[++*i];
     }
-    return set_value(o, value) || complain("not a value for this option", text);
+    if (set_value(o, value))
+        return true;
+    return complain(o->kind == OPT_COUNT   ? "not a value (1 to 4096) for this option"
+                    : o->kind == OPT_BYTES ? "not a value (a size as 64MiB or 1G) for this option"
+                                           : "not a value for this option",
+                    text);
 }
 
 bool parse_options(int argc, char **argv, const opt *options, size_t count, size_t max_positional,

@@ -1,5 +1,6 @@
 #include "detect.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -354,16 +355,30 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+static sw_status fail_unknown(const char *from, sw_error *err)
+{
+    char known[256] = "";
+    swi_quoted q;
+    size_t used = 0;
+    for (size_t i = 0; i < swi_framework_count(); i++) {
+        const swi_framework *f = swi_framework_at(i);
+        if (f->open == NULL || used >= sizeof known)
+            continue;
+        int n = snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", f->name);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return swi_fail(err, SW_ERR_ARG, "--from %s: no framework of that name is read; there are %s",
+                    swi_quote_str(&q, from), known);
+}
+
 sw_status swi_detect(const char *path, const char *from, const sw_limits *limits, sw_report *report,
                      swi_detected *out, sw_error *err)
 {
     const swi_framework *only = NULL;
-    swi_quoted q;
     if (from != NULL) {
         only = swi_framework_find(from, strlen(from));
         if (only == NULL || only->open == NULL)
-            return swi_fail(err, SW_ERR_ARG, "--from %s: no framework of that name is read",
-                            swi_quote_str(&q, from));
+            return fail_unknown(from, err);
     }
     if (is_file(path))
         return detect_file(path, only, limits, report, out, err);
