@@ -145,8 +145,10 @@ static sw_status find_token(const swi_asset *config, const char *key, swi_json_k
     swi_json_event e;
     *out = (token){0};
     sw_status st = swi_json_reader_make(config->data, config->size, limits, &r, err);
-    if (st == SW_OK)
+    if (st == SW_OK) {
+        swi_json_allow_nonfinite(r);
         st = swi_json_next(r, &e, err);
+    }
     while (st == SW_OK && !out->found) {
         st = swi_json_next(r, &e, err);
         if (st != SW_OK || e.kind != SWI_JSON_KEY)

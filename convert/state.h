@@ -47,10 +47,10 @@ SW_MUST_USE sw_status swi_value_same(const sw_value_graph *g, sw_value v, const 
 bool swi_state_find(const swi_state *state, const char *const *path, size_t parts, sw_value *out);
 
 /*
- * Walks all leaves in order with an explicit stack (shared containers once a place, cycles and keys
- * that are neither text nor a plain number refused: SW_ERR_UNSUPPORTED; more steps than
- * sw_limits.nodes: SW_ERR_LIMIT): `path` and `is_index` have `parts` entries, borrowed for the
- * call. Keys are as Python's str() gives them: 0 is "0", as DCP has them.
+ * Walks all leaves in order with an explicit stack (shared containers once a place; refused with
+ * SW_ERR_UNSUPPORTED: cycles, keys that are neither text nor a plain number, and 0 and "0" in one
+ * dict; more steps than sw_limits.nodes: SW_ERR_LIMIT): `path` and `is_index` have `parts` entries,
+ * borrowed for the call. Keys are as Python's str() gives them: 0 is "0", as DCP has them.
  */
 typedef struct swi_state_leaf {
     const char *const *path;
