@@ -2,6 +2,7 @@
  * Any object as a torch file, converted to each target that takes a whole state dict: refused in
  * words that fit, and then nothing is there; or what was written is whole, has the digests that
  * were computed on the way, and holds the same. DCP folders are then a source in their turn.
+ * After a '~' come patches (fuzz/patch.h) of the index of a DCP folder that is whole.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -13,6 +14,7 @@
 #include "base/report.h"
 #include "fuzz/archive.h"
 #include "fuzz/hex.h"
+#include "fuzz/patch.h"
 #include "shardwright_convert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -30,6 +32,7 @@ static const struct {
     {.to = "torch:optimizer=flat"},
     {.to = "dcp:ranks=3,optimizer=flat", .goes_on = true},
 };
+#define BY_NAME 3
 #define TARGETS (sizeof targets / sizeof targets[0])
 
 static const sw_work_options small = {.threads = 1, .memory_bytes = 1 << 20};
@@ -38,19 +41,13 @@ static char folder[64];
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
-    (void)st, (void)flag;
-    return ftw->level > 0 ? remove(path) : 0;
-}
-
-static void empty_folder(void)
-{
-    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
 }
 
 static void remove_folder(void)
 {
-    empty_folder();
-    (void)rmdir(folder);
+    (void)nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void make_folder(void)
@@ -83,10 +80,18 @@ static path in_folder(const char *name)
     return p;
 }
 
-static void write_source(const swi_buf *archive)
+/* All but the DCP folder, which is kept for the next time. */
+static void clean_folder(void)
 {
-    FILE *f = fopen(in_folder("source.pt").text, "wb");
-    if (f == NULL || fwrite(archive->data, 1, archive->size, f) != archive->size || fclose(f) != 0)
+    static const char *const names[] = {"source.pt", "dest", "list", "next", "next-list"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        (void)nftw(in_folder(names[i]).text, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void write_file(const path *to, const swi_buf *data)
+{
+    FILE *f = fopen(to->text, "wb");
+    if (f == NULL || fwrite(data->data, 1, data->size, f) != data->size || fclose(f) != 0)
         abort();
 }
 
@@ -162,10 +167,45 @@ static void convert_to(const swi_buf *archive, size_t target)
 {
     const path source = in_folder("source.pt"), dest = in_folder("dest"), list = in_folder("list");
     const path next = in_folder("next"), next_list = in_folder("next-list");
-    write_source(archive);
+    write_file(&source, archive);
     if (convert(&source, &dest, &list, target) && targets[target].goes_on)
         must(convert(&dest, &next, &next_list, 0), targets[0].to, "not back from DCP");
-    empty_folder();
+    clean_folder();
+}
+
+static void read_index(const path *from, swi_buf *out)
+{
+    sw_error err = {0};
+    uint8_t part[4096];
+    size_t n;
+    FILE *f = fopen(from->text, "rb");
+    if (f == NULL)
+        abort();
+    while ((n = fread(part, 1, sizeof part, f)) > 0)
+        if (swi_buf_append(out, part, n, &err) != SW_OK)
+            abort();
+    (void)fclose(f);
+}
+
+static void convert_patched(const uint8_t *data, size_t size)
+{
+    static swi_buf index;
+    const path source = in_folder("dcp"), at = in_folder("dcp/.metadata");
+    const path dest = in_folder("dest"), list = in_folder("list");
+    sw_error err = {0};
+    swi_buf patched = {0};
+    if (index.size == 0) {
+        must(sw_demo(source.text, &err) == SW_OK, "dcp", err.text);
+        read_index(&at, &index);
+    }
+    if (swi_buf_append(&patched, index.data, index.size, &err) == SW_OK) {
+        patch(&patched, data, size);
+        write_file(&at, &patched);
+        /* Names in the destination are those of paths, which keys need not be. */
+        (void)convert(&source, &dest, &list, BY_NAME);
+    }
+    swi_buf_free(&patched);
+    clean_folder();
 }
 
 /* The first byte chooses the target; of a text in hexadecimal each is tried. */
@@ -175,6 +215,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     swi_buf archive = {0};
     if (folder[0] == '\0')
         make_folder();
+    if (size > 0 && data[0] == '~') {
+        convert_patched(data + 1, size - 1);
+        return 0;
+    }
     uint8_t *bytes = bytes_of_hex(data, size, &count);
     if (bytes != NULL && archive_around(&archive, bytes, count, 2) == SW_OK) {
         for (size_t i = 0; i < TARGETS; i++)
