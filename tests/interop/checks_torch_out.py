@@ -255,6 +255,9 @@ def resume(path, assets, how):
         model.load_state_dict({bare(k): v for k, v in state["model"].items()})
         opt.load_state_dict(state["optimizer"])
     else:
+        # Flattened settings are set where the groups have them, as a scheduler would have made it.
+        for group in opt.param_groups if any(k.endswith(".initial_lr") for k in state["optimizer"]) else ():
+            group["initial_lr"] = 0.0
         options = dsd.StateDictOptions(flatten_optimizer_state_dict=how == "flat")
         dsd.set_state_dict(model, opt, model_state_dict=state["model"],
                            optim_state_dict=state["optimizer"], options=options)
