@@ -1,7 +1,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/report.h"
@@ -83,18 +82,6 @@ static sw_status read_file(const sw_run *run, const char *name, char *room, sw_e
     room[size] = '\0';
     free(data);
     return SW_OK;
-}
-
-static sw_status read_target(const sw_run *run, const char *name, char *room, sw_error *err)
-{
-    swi_buf path = {0};
-    sw_status st = swi_buf_printf(&path, err, "%s/%s", run->root, name);
-    if (st == SW_OK)
-        st = swi_buf_u8(&path, 0, err);
-    ssize_t size = st == SW_OK ? readlink((const char *)path.data, room, TEXT_MAX) : 0;
-    room[size > 0 ? size : 0] = '\0';
-    swi_buf_free(&path);
-    return st;
 }
 
 static int64_t find_name(const sw_run *run, const char *name)
@@ -262,7 +249,7 @@ sw_status swi_run_pointers(sw_run *run, sw_report *report, sw_error *err)
         const swi_listing_entry *e = swi_listing_at(run->listing, i);
         bool latest = means_latest(e->name);
         if (e->is_link) {
-            st = read_target(run, e->name, says, err);
+            st = swi_store_read_link(run->store, e->name, says, TEXT_MAX + 1, err);
             if (st == SW_OK && !latest && resolve(run, says) < 0)
                 continue; /* a link to something else */
         } else if (swi_run_is_pointer(e)) {

@@ -432,6 +432,25 @@ static sw_status posix_stat(const swi_store *store, const char *path, swi_entry 
     return SW_OK;
 }
 
+static sw_status posix_read_link(const swi_store *store, const char *path, char *room, size_t size,
+                                 sw_error *err)
+{
+    dir_ref dir;
+    const char *last;
+    sw_status status = walk(as_posix(store), path, false, false, &dir, &last, err);
+    if (status != SW_OK)
+        return status;
+    ssize_t got = readlinkat(dir.fd, last, room, size - 1);
+    if (got >= 0)
+        room[got] = '\0';
+    else if (errno == EINVAL)
+        status = swi_fail(err, SW_ERR_ARG, "%s: is no link", path);
+    else
+        status = fail_path(err, errno, store, path, "cannot read the link");
+    leave_dir(&dir);
+    return status;
+}
+
 /*
  * What it is gets looked up before it is opened, since opening a device or a FIFO may do something;
  * make_file looks again at what was really opened.
@@ -545,6 +564,7 @@ static const swi_store_ops posix_ops = {
     .close = posix_close,
     .names = posix_names,
     .stat = posix_stat,
+    .read_link = posix_read_link,
     .open_read = posix_open_read,
     .create = posix_create,
     .open_write = posix_open_write,

@@ -103,6 +103,18 @@ sw_status swi_store_stat(const swi_store *store, const char *path, swi_entry *ou
     return status == SW_OK ? store->ops->stat(store, path, out, err) : status;
 }
 
+sw_status swi_store_read_link(const swi_store *store, const char *path, char *room, size_t size,
+                              sw_error *err)
+{
+    swi_quoted q;
+    sw_status status = swi_path_check(path, err);
+    if (status != SW_OK)
+        return status;
+    if (store->ops->read_link == NULL)
+        return swi_fail(err, SW_ERR_ARG, "%s: is no link", swi_quote_str(&q, path));
+    return store->ops->read_link(store, path, room, size, err);
+}
+
 sw_status swi_store_open_read(const swi_store *store, const char *path, swi_file **out,
                               sw_error *err)
 {

@@ -53,6 +53,10 @@ SW_MUST_USE sw_status swi_store_list(const swi_store *store, const char *dir, ui
 SW_MUST_USE sw_status swi_store_stat(const swi_store *store, const char *path, swi_entry *out,
                                      sw_error *err);
 
+/* Where a symbolic link points, cut to size - 1 bytes. SW_ERR_ARG: it is none. */
+SW_MUST_USE sw_status swi_store_read_link(const swi_store *store, const char *path, char *room,
+                                          size_t size, sw_error *err);
+
 SW_MUST_USE sw_status swi_store_open_read(const swi_store *store, const char *path, swi_file **out,
                                           sw_error *err);
 /* Makes a new file (SW_ERR_EXISTS when there is one), parents are made too. */

@@ -19,6 +19,9 @@ typedef struct swi_store_ops {
     sw_status (*names)(const swi_store *store, const char *dir, swi_name_sink sink, void *ctx,
                        sw_error *err);
     sw_status (*stat)(const swi_store *store, const char *path, swi_entry *out, sw_error *err);
+    /* NULL: it has no links. */
+    sw_status (*read_link)(const swi_store *store, const char *path, char *room, size_t size,
+                           sw_error *err);
     sw_status (*open_read)(const swi_store *store, const char *path, swi_file **out, sw_error *err);
     sw_status (*create)(swi_store *store, const char *path, swi_file **out, sw_error *err);
     sw_status (*open_write)(swi_store *store, const char *path, swi_file **out, sw_error *err);

@@ -112,6 +112,22 @@ static void test_list_says_what_links_are(void **state)
     swi_store_close(store);
 }
 
+static void test_where_links_point(void **state)
+{
+    sw_error err = {0};
+    swi_store *store = make_trap(*state);
+    char room[18];
+    assert_ok(swi_store_read_link(store, "filelink", room, sizeof room, &err), &err);
+    assert_string_equal(room, "../outside/secret");
+    assert_ok(swi_store_read_link(store, "filelink", room, 8, &err), &err);
+    assert_string_equal(room, "../outs");
+    assert_int_equal(swi_store_read_link(store, "real", room, sizeof room, &err), SW_ERR_ARG);
+    assert_string_equal(err.text, "real: is no link");
+    assert_int_equal(swi_store_read_link(store, "none", room, sizeof room, &err), SW_ERR_NOTFOUND);
+    assert_int_not_equal(swi_store_read_link(store, "../x", room, sizeof room, &err), SW_OK);
+    swi_store_close(store);
+}
+
 static void test_roots(void **state)
 {
     sw_error err = {0};
@@ -227,6 +243,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_links_at_the_end, harness_dir_setup,
                                         harness_dir_teardown),
         cmocka_unit_test_setup_teardown(test_list_says_what_links_are, harness_dir_setup,
+                                        harness_dir_teardown),
+        cmocka_unit_test_setup_teardown(test_where_links_point, harness_dir_setup,
                                         harness_dir_teardown),
         cmocka_unit_test_setup_teardown(test_roots, harness_dir_setup, harness_dir_teardown),
         cmocka_unit_test_setup_teardown(test_file_cut_while_open, harness_dir_setup,
