@@ -329,16 +329,19 @@ static sw_status select_parts(job *j, sw_error *err)
                : swi_select(j->source, j->options, j->report, &j->selection, err);
 }
 
+/* A cast of all that is written may be done again when it is hashed, or be done to the source. */
 static swi_publish_in publish_in(const job *j)
 {
-    return (swi_publish_in){.source = j->source,
-                            .layout = j->layout,
-                            .dest = j->dest,
-                            .one_file = j->target.framework->one_file,
-                            .id = j->id,
-                            .hashed = {.weights = j->selection.settled, .as = j->options->dtype},
-                            .options = j->options,
-                            .report = j->report};
+    const bool all = j->target.framework->takes == SWI_TAKES_WEIGHTS;
+    return (swi_publish_in){
+        .source = j->source,
+        .layout = j->layout,
+        .dest = j->dest,
+        .one_file = j->target.framework->one_file,
+        .id = j->id,
+        .hashed = {.weights = j->selection.settled, .as = all ? j->options->dtype : SW_DTYPE_NONE},
+        .options = j->options,
+        .report = j->report};
 }
 
 /* Before the proof, which may take a while: what cannot be written is refused at once. */

@@ -8,8 +8,8 @@
 typedef struct listing {
     const swi_written *w;
     const sw_catalog *source, *target;
-    bool *known; /* by tensor of the source */
-    bool *want;  /* to be hashed there */
+    sw_dtype *known; /* by tensor of the source: what it was hashed as; NONE: it was not */
+    bool *want;      /* to be hashed there */
     swi_digest *digests;
     swi_digest_list list;
 } listing;
@@ -23,40 +23,54 @@ static sw_status add_layout(listing *l, sw_error *err)
         uint32_t source = swi_layout_source(l->w->layout, (uint32_t)i);
         sw_catalog_tensor(l->target, i, &info);
         l->digests[source] = l->w->digests[i];
-        l->known[source] = true;
+        l->known[source] = info.dtype;
         st = swi_digest_list_add(&l->list, info.name, strlen(info.name), &l->w->digests[i], err);
     }
     return st;
 }
 
-/* Of another name of what passed the digest is known. */
-static void find_views(listing *l, bool *any)
+static sw_dtype source_dtype(const listing *l, uint32_t source)
 {
-    *any = false;
+    sw_tensor_info info;
+    sw_catalog_tensor(l->source, source, &info);
+    return info.dtype;
+}
+
+/* Of another name of what passed the digest is known, if both were written as one type. */
+static bool is_known(listing *l, const swi_layout_view *view)
+{
+    sw_tensor_info info;
+    if (l->known[view->source] != SW_DTYPE_NONE)
+        return true;
+    sw_catalog_tensor(l->source, view->source, &info);
+    if (info.alias_of < 0 || info.piece_count > 0 || l->known[info.alias_of] != view->dtype)
+        return false;
+    l->digests[view->source] = l->digests[info.alias_of];
+    return true;
+}
+
+/* Hashes in the source what views see of it, cast or not: most are known already. */
+static sw_status hash_views(listing *l, bool cast, sw_error *err)
+{
+    const swi_source source = swi_checkpoint_source(l->w->source);
+    swi_digest_in in = {.want = l->want};
+    bool any = false;
+    memset(l->want, 0, sw_catalog_tensor_count(l->source) * sizeof *l->want);
     for (size_t i = 0; i < swi_layout_view_count(l->w->layout); i++) {
-        sw_tensor_info info;
-        uint32_t source = swi_layout_view_at(l->w->layout, i)->source;
-        if (l->known[source])
+        const swi_layout_view *view = swi_layout_view_at(l->w->layout, i);
+        if ((view->dtype != source_dtype(l, view->source)) != cast || is_known(l, view))
             continue;
-        sw_catalog_tensor(l->source, source, &info);
-        bool same = info.alias_of >= 0 && info.piece_count == 0 && l->known[info.alias_of];
-        if (same)
-            l->digests[source] = l->digests[info.alias_of];
-        l->want[source] = !same;
-        *any |= !same;
+        any = l->want[view->source] = true;
+        in.as = cast ? view->dtype : SW_DTYPE_NONE; /* of all that are cast: that of --dtype */
     }
+    return any ? swi_catalog_digests(&source, &in, l->w->work, l->digests, NULL, err) : SW_OK;
 }
 
 static sw_status add_views(listing *l, sw_error *err)
 {
-    bool any;
-    sw_status st = SW_OK;
-    find_views(l, &any);
-    if (any) {
-        const swi_source source = swi_checkpoint_source(l->w->source);
-        const swi_digest_in in = {.want = l->want, .as = l->w->hashed.as};
-        st = swi_catalog_digests(&source, &in, l->w->work, l->digests, NULL, err);
-    }
+    sw_status st = hash_views(l, false, err);
+    if (st == SW_OK)
+        st = hash_views(l, true, err);
     for (size_t i = 0; i < swi_layout_view_count(l->w->layout) && st == SW_OK; i++) {
         const swi_layout_view *v = swi_layout_view_at(l->w->layout, i);
         st = swi_digest_list_add(&l->list, v->name, strlen(v->name), &l->digests[v->source], err);

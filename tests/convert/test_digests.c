@@ -148,6 +148,9 @@ static void names_of_the_destination(void **state)
         {{.to = "hf", .add_prefix = "module."}, "# names all\n"},
         {{.to = "hf", .add_prefix = "_orig_mod."}, "# names all\n"},
         {{.to = "dcp"}, "# names all\n"},
+        {{.to = "hf", .dtype = SW_BF16}, "# as bfloat16\n"},
+        /* The parameters alone are cast: what is there then is hashed as it is. */
+        {{.to = "dcp", .dtype = SW_BF16}, "# names all\n"},
     };
     make_demo("sample");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
