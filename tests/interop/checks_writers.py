@@ -10,6 +10,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 import resume
 import tiny
+import truth
 
 NEAR = 1e-6  # another world adds gradients in another order
 
@@ -79,6 +80,20 @@ def check_dcp(kit, folders):
         for job, own in some:
             want = torch.load(f"{job.kind}/next.pt", weights_only=False)
             check_resumed(kit, f"{job.label} on {dims}", want, went[job.label], own == dims)
+
+
+def check_weights(kit, kind):
+    """Hugging Face weights as a DCP folder of 4 ranks, in a real FSDP2 model of 2."""
+    dest = kit.path("out", "weights-dcp")
+    shutil.rmtree(dest, ignore_errors=True)
+    done = kit.run("convert", f"{kind}/ckpt", dest, "--to", "dcp:ranks=4", "--verify")
+    if not kit.expect("hf -> dcp:ranks=4: converted", done, 0):
+        return
+    _, tensors = truth.load_truth(kind)
+    got = resume.load_weights(kit, kind, dest, 2)
+    wrong = [k for k in tensors.keys() | got.keys()
+             if k not in tensors or k not in got or not truth.same_bits(tensors[k], got[k])]
+    kit.check("hf -> dcp:ranks=4: an FSDP2 model has the truth", not wrong, wrong[:6])
 
 
 def as_torch_file(kit, folder):

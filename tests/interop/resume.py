@@ -53,6 +53,26 @@ def _resume_all(rank, world, jobs, dims, out):
             torch.save(went, f"{out}/{number}.pt")
 
 
+def _load_weights(rank, world, kind, folder, out):
+    """Weights without a run: straight into a sharded model."""
+    config = AutoConfig.from_pretrained(f"{kind}/assets")
+    mesh = init_device_mesh("cpu", (world,), mesh_dim_names=("shard",))
+    model = kinds_parallel.shard_model(tiny.make_model(config, seed=99), mesh)
+    state = dsd.get_model_state_dict(model)
+    dcp.load(state, checkpoint_id=folder)
+    dsd.set_model_state_dict(model, state)
+    state = {name: tiny.whole(value) for name, value in dsd.get_model_state_dict(model).items()}
+    if rank == 0:
+        torch.save(state, out)
+
+
+def load_weights(kit, kind, folder, world):
+    """The whole tensors of an FSDP2 model that has loaded the folder."""
+    out = kit.path("out", "loaded.pt")
+    ranks.run_ranks(world, _load_weights, kind, folder, out)
+    return torch.load(out)
+
+
 def resume(kit, jobs, dims):
     """{label: what tiny.go_on says} of all jobs, on one start of the ranks of a mesh."""
     out = kit.path("out", "resumed-" + "x".join(map(str, dims)))

@@ -73,6 +73,8 @@ def main():
             kit.guarded("paths", checks_good.check_paths, folders["fsdp2_w4_nested"])
             kit.guarded("sections", checks_digests.check_sections, folders["fsdp2_w4_nested"])
     if not args.bad_only:
+        if "hf_plain" in folders:
+            kit.guarded("weights in FSDP2", checks_writers.check_weights, folders["hf_plain"])
         kit.guarded("resumed", checks_writers.check_dcp, folders)
         if "fsdp2_w4_nested" in folders:
             kit.guarded("DCP -> DCP", checks_writers.check_same_content, folders["fsdp2_w4_nested"])
