@@ -244,9 +244,13 @@ static sw_status place_tensor(laying *l, size_t leaf, sw_error *err)
 static sw_status write_value(laying *l, size_t leaf, sw_error *err)
 {
     swi_quoted q;
+    sw_value_graph *own = NULL;
+    sw_value v = l->in->leaves[leaf].value;
     l->head.size = 0;
-    sw_status st =
-        swi_torch_write_graph(&l->head, l->in->state->graph, l->in->leaves[leaf].value, err);
+    sw_status st = swi_state_carry(l->in, v, &own, &v, err);
+    if (st == SW_OK)
+        st = swi_torch_write_graph(&l->head, own != NULL ? own : l->in->state->graph, v, err);
+    sw_value_graph_free(own);
     if (st == SW_OK)
         return SW_OK;
     return swi_error_prefix(err, "value \"%s\"", swi_quote_str(&q, l->in->leaves[leaf].name));

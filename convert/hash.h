@@ -43,14 +43,15 @@ SW_MUST_USE sw_status swi_digests_put(swi_txn *txn, const char *path, const swi_
 /* What a conversion has written. */
 typedef struct swi_written {
     const sw_checkpoint *source;
+    const sw_checkpoint *result; /* what was written, opened */
     const swi_layout *layout;
     const swi_digest *digests; /* of the layout's tensors */
     swi_hash_in hashed;
     const sw_work_options *work;
 } swi_written;
 /*
- * DIG-15: a list of all tensors of the destination. What only sees the elements of others has the
- * digest of its owner, or is hashed in the source.
+ * DIG-15: a list of all tensors of the destination. What did not pass by itself has the digest of
+ * its owner, or is hashed in the result.
  */
 SW_MUST_USE sw_status swi_digests_of_written(const swi_written *written, swi_digest_list *out,
                                              sw_error *err);

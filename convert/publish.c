@@ -196,18 +196,24 @@ static sw_status read_back(const publishing *p, uint64_t *verified, sw_error *er
 static sw_status put_list(const publishing *p, sw_convert_summary *sum, sw_error *err)
 {
     const swi_publish_in *in = p->in;
+    sw_checkpoint *result = NULL;
+    sw_status st = open_result(p, &result, err);
+    if (st != SW_OK)
+        return st;
     const swi_written written = {.source = in->source,
+                                 .result = result,
                                  .layout = in->layout,
                                  .digests = p->digests,
                                  .hashed = in->hashed,
                                  .work = &in->options->work};
     swi_digest_list list = {0};
-    sw_status st = swi_digests_of_written(&written, &list, err);
+    st = swi_digests_of_written(&written, &list, err);
     if (st == SW_OK)
         st = swi_digests_put(p->list, in->options->digests, &list, err);
     if (st == SW_OK)
         swi_digest_text(&list.root, sum->digests_root);
     swi_digest_list_free(&list);
+    sw_checkpoint_close(result);
     return st;
 }
 

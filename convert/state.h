@@ -85,4 +85,13 @@ SW_MUST_USE sw_status swi_state_visit(const swi_state *state, const swi_state_vi
 SW_MUST_USE sw_status swi_state_keep(const swi_state *state, const swi_state_part *kept,
                                      size_t count, sw_value *root, sw_error *err);
 
+/*
+ * A value whose tensors are to be parts of it, as DCP keeps those inside tuples: when there are any
+ * *graph is a new one (to be freed) with a copy, *out, in which they bring their bytes, compared
+ * with their CRCs; else *graph is NULL and *out is `v`. SW_ERR_UNSUPPORTED: more than
+ * SWI_TORCH_CARRIED_MAX bytes of them.
+ */
+SW_MUST_USE sw_status swi_state_carry(const swi_target_in *in, sw_value v, sw_value_graph **graph,
+                                      sw_value *out, sw_error *err);
+
 #endif

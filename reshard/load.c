@@ -96,3 +96,47 @@ sw_status swi_load_interval(const swi_source *source, uint32_t tensor, uint64_t 
     swi_view_close(&view);
     return status;
 }
+
+static sw_status check_records(swi_view *view, sw_report *report, sw_error *err)
+{
+    const sw_catalog *catalog = view->source->catalog;
+    sw_status status = SW_OK;
+    swi_fetch fetch = {
+        .source = view->source,
+        .extents = view->extents,
+        .report = report,
+        .bounce = view->bounce,
+        .bounce_bytes = BOUNCE_BYTES,
+        .tally = &view->tally,
+    };
+    for (uint64_t i = 0; i < view->info.piece_count && status == SW_OK; i++) {
+        swi_piece piece;
+        swi_blob blob;
+        swi_blob_label label = {.name = view->info.name};
+        swi_tensor_piece(catalog, view->tensor, i, &piece);
+        swi_piece_want(catalog, view->tensor, i, &label.want);
+        swi_catalog_blob(catalog, piece.blob, &blob);
+        label.file = swi_catalog_path(catalog, blob.file);
+        status = swi_fetch_check(&fetch, piece.blob, &label, err);
+    }
+    return status;
+}
+
+sw_status swi_load_checked(const swi_source *source, uint32_t tensor, void *out, sw_report *report,
+                           sw_error *err)
+{
+    swi_view view;
+    sw_tensor_info info;
+    /* Another name of a storage shows its owner's pieces. */
+    while (sw_catalog_tensor(source->catalog, tensor, &info) && info.piece_count == 0 &&
+           info.alias_of >= 0 && (uint32_t)info.alias_of != tensor)
+        tensor = (uint32_t)info.alias_of;
+    sw_status status = swi_view_open(source, tensor, &view, err);
+    if (status != SW_OK)
+        return status;
+    status = check_records(&view, report, err);
+    if (status == SW_OK)
+        status = swi_view_read(&view, 0, view.info.elements, out, err);
+    swi_view_close(&view);
+    return status;
+}

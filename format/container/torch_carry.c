@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "codec/crc32.h"
 #include "container/torch_internal.h"
+#include "model/piece.h"
 #include "model/value.h"
 
 #define ID_PARTS 6
@@ -102,6 +103,125 @@ void swi_torch_carry_end(swi_torch_carrier *carrier)
 {
     free(carrier->made);
     *carrier = (swi_torch_carrier){0};
+}
+
+/* ---- tensors of a catalog ----------------------------------------------------------------------
+ */
+
+/* Stays failed, so that the code reads like the value. */
+typedef struct making {
+    sw_value_graph *g;
+    sw_status st;
+    sw_error *err;
+} making;
+
+static sw_value text(making *m, const char *s)
+{
+    sw_value v = swi_value_none();
+    if (m->st == SW_OK)
+        m->st = swi_graph_text(m->g, SW_VALUE_STR, s, strlen(s), &v, m->err);
+    return v;
+}
+
+static sw_value global(making *m, const char *module, const char *name)
+{
+    sw_value v = swi_value_none();
+    if (m->st == SW_OK)
+        m->st = swi_graph_global(m->g, module, name, &v, m->err);
+    return v;
+}
+
+static sw_value integer(making *m, int64_t n)
+{
+    sw_value v = swi_value_none();
+    if (m->st == SW_OK)
+        m->st = swi_graph_int(m->g, n, &v, m->err);
+    return v;
+}
+
+static sw_value tuple(making *m, const sw_value *items, size_t count)
+{
+    sw_value v = swi_value_none();
+    if (m->st == SW_OK)
+        m->st = swi_graph_sequence(m->g, SW_VALUE_TUPLE, items, count, &v, m->err);
+    return v;
+}
+
+static sw_value ints(making *m, uint32_t count, const int64_t *numbers)
+{
+    sw_value items[SW_MAX_AXES];
+    for (uint32_t k = 0; k < count; k++)
+        items[k] = integer(m, numbers[k]);
+    return tuple(m, items, count);
+}
+
+static sw_value call(making *m, const sw_value_object *object)
+{
+    sw_value v = swi_value_none();
+    if (m->st == SW_OK)
+        m->st = swi_graph_object(m->g, object, &v, m->err);
+    return v;
+}
+
+/* TF-5, with the bytes as its sixth part. */
+static sw_value dense_storage(making *m, const swi_torch_dense *t, uint64_t elements)
+{
+    const char *class = swi_torch_class_of(t->dtype);
+    const uint64_t bytes = elements * sw_dtype_bytes(t->dtype);
+    sw_value id, v = swi_value_none(), data = swi_value_none();
+    if (m->st == SW_OK)
+        m->st = swi_graph_text(m->g, SW_VALUE_BYTES, t->data, (size_t)bytes, &data, m->err);
+    const sw_value parts[ID_PARTS] = {text(m, "storage"),
+                                      class != NULL ? global(m, "torch", class)
+                                                    : global(m, "torch.storage", "UntypedStorage"),
+                                      text(m, ""),
+                                      text(m, "cpu"),
+                                      integer(m, (int64_t)(class != NULL ? elements : bytes)),
+                                      data};
+    id = tuple(m, parts, ID_PARTS);
+    if (m->st == SW_OK)
+        m->st = swi_graph_persistent(m->g, id, &v, m->err);
+    return v;
+}
+
+static sw_value no_hooks(making *m)
+{
+    sw_value_object hooks = {.callable = global(m, "collections", "OrderedDict"),
+                             .args = tuple(m, NULL, 0),
+                             .has_items = true};
+    if (m->st == SW_OK)
+        m->st = swi_graph_dict(m->g, &hooks.items, m->err);
+    return call(m, &hooks);
+}
+
+sw_status swi_torch_carry_dense(sw_value_graph *graph, const swi_torch_dense *t, sw_value *out,
+                                sw_error *err)
+{
+    making m = {.g = graph, .err = err};
+    const char *dtype = swi_torch_dtype_name(t->dtype);
+    const bool typed = swi_torch_class_of(t->dtype) != NULL;
+    int64_t stride[SW_MAX_AXES], run = 1;
+    uint64_t elements;
+    if (dtype == NULL)
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "torch does not have %s", sw_dtype_name(t->dtype));
+    if (!swi_shape_elements(t->axes, t->shape, &elements) || elements > SWI_TORCH_CARRIED_MAX)
+        return swi_fail(err, SW_ERR_LIMIT, "a tensor is too large for a part of a value");
+    for (uint32_t k = t->axes; k-- > 0; run *= t->shape[k] > 0 ? t->shape[k] : 1)
+        stride[k] = run;
+    const sw_value args[] = {dense_storage(&m, t, elements),
+                             integer(&m, 0),
+                             ints(&m, t->axes, t->shape),
+                             ints(&m, t->axes, stride),
+                             swi_value_of_bool(false),
+                             no_hooks(&m),
+                             typed ? swi_value_none() : global(&m, "torch", dtype)};
+    const sw_value_object object = {
+        .callable = global(&m, "torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3"),
+        .args = tuple(&m, args, typed ? 6 : 7)};
+    sw_value v = call(&m, &object);
+    if (m.st == SW_OK)
+        *out = v;
+    return m.st;
 }
 
 /* ---- what is carried ---------------------------------------------------------------------------

@@ -129,6 +129,19 @@ SW_MUST_USE sw_status swi_torch_carry_map(void *ctx, const sw_value_graph *from,
                                           sw_error *err);
 void swi_torch_carry_end(swi_torch_carrier *carrier);
 
+/*
+ * A dense tensor as part of a value: the call that rebuilds it from a storage that carries these
+ * bytes. SW_ERR_UNSUPPORTED: torch does not have the dtype.
+ */
+typedef struct swi_torch_dense {
+    sw_dtype dtype;
+    uint32_t axes;
+    const int64_t *shape;
+    const void *data; /* elements x size bytes; copied */
+} swi_torch_dense;
+SW_MUST_USE sw_status swi_torch_carry_dense(sw_value_graph *graph, const swi_torch_dense *tensor,
+                                            sw_value *out, sw_error *err);
+
 /* ---- writing ---------------------------------------------------------------------------------
  * A file is a pickled object and storages, whose bytes the caller has elsewhere. Storage number i
  * has the key that swi_torch_key gives.

@@ -29,7 +29,7 @@ static inline sw_status archive_around(swi_buf *out, const uint8_t *pickle, size
         return st;
     st = archive_record(w, out, "a/data.pkl", pickle, size);
     for (size_t i = 0; st == SW_OK && i < storages; i++) {
-        char name[24];
+        char name[32];
         float data[ARCHIVE_STORAGE_BYTES / sizeof(float)];
         for (size_t k = 0; k < sizeof data / sizeof data[0]; k++)
             data[k] = (float)(100 * i + k);

@@ -103,9 +103,50 @@ static bool is_refusal(sw_status status)
            status == SW_ERR_LIMIT || status == SW_ERR_NOMEM;
 }
 
+/* What one side has alone. */
+#define ALONE_MAX 256
+typedef struct alone {
+    const char *target;
+    swi_buf a[ALONE_MAX], b[ALONE_MAX];
+    size_t count_a, count_b;
+} alone;
+
 static void on_difference(void *ctx, const sw_difference *d)
 {
-    must(false, ctx, d->name_a != NULL ? d->name_a : d->name_b);
+    alone *all = ctx;
+    bool in_a = d->kind == SW_DIFF_ONLY_A;
+    const char *name = d->name_a != NULL ? d->name_a : d->name_b;
+    size_t *count = in_a ? &all->count_a : &all->count_b;
+    must((in_a && d->is_value) || d->kind == SW_DIFF_ONLY_B, all->target, name);
+    if (*count < ALONE_MAX &&
+        swi_buf_append_str(in_a ? &all->a[*count] : &all->b[*count], name, NULL) == SW_OK)
+        ++*count;
+}
+
+static bool lies_in(const swi_buf *name, const swi_buf *value)
+{
+    return name->size > value->size && memcmp(name->data, value->data, value->size) == 0 &&
+           name->data[value->size] == '.';
+}
+
+/* Nothing, but for values of DCP with tensors in them: what they hold has names in a torch file. */
+static void check_alone(alone *all)
+{
+    for (size_t i = 0; i < all->count_b; i++) {
+        bool inside = false;
+        for (size_t k = 0; k < all->count_a && !inside; k++)
+            inside = lies_in(&all->b[i], &all->a[k]);
+        must(inside, all->target, "only in what was written");
+    }
+    for (size_t k = 0; k < all->count_a; k++) {
+        bool holds = false;
+        for (size_t i = 0; i < all->count_b && !holds; i++)
+            holds = lies_in(&all->b[i], &all->a[k]);
+        must(holds, all->target, "only in what was read");
+        swi_buf_free(&all->a[k]);
+    }
+    for (size_t i = 0; i < all->count_b; i++)
+        swi_buf_free(&all->b[i]);
 }
 
 static void check_written(const path *from, const path *to, const path *list, size_t target)
@@ -128,11 +169,16 @@ static void check_written(const path *from, const path *to, const path *list, si
              verified.listed_tensors == verified.tensors,
          name, "tensors without a digest");
     /* A CONFLICT: several parts could be the model, and diff asks which. */
-    if (targets[target].keeps)
-        must(sw_diff(from->text, to->text, &compare, on_difference, (void *)(uintptr_t)name, report,
-                     &diff, &err) == SW_OK ||
+    alone *all = calloc(1, sizeof *all);
+    if (targets[target].keeps && all != NULL) {
+        all->target = name;
+        must(sw_diff(from->text, to->text, &compare, on_difference, all, report, &diff, &err) ==
+                     SW_OK ||
                  err.status == SW_ERR_CONFLICT,
              name, err.text);
+        check_alone(all);
+    }
+    free(all);
     sw_report_free(report);
 }
 

@@ -195,6 +195,34 @@ def check_opaque(kit):
     kit.expect("opaque tensors -> hf: in part", weights, 3, "opaque-tensor")
 
 
+def check_tuples(kit):
+    """Tensors inside tuples become parts of DCP's values, checked, and come back the same."""
+    wide = torch.arange(12.).reshape(3, 4)
+    state = {"model": {"w": wide}, "step": 3, "extra": {
+        "pair": (torch.arange(5), torch.zeros(0, 3), torch.tensor(2.5, dtype=torch.float64)),
+        "mixed": (1, "x", [torch.full((2, 2), 7, dtype=torch.uint16)], {"k": wide.t()}),
+        "tied": (wide, wide[1])}}
+    for form in FORMS:
+        label, source, middle = f"tuples, {form}", kit.path("out", "tuples.pt"), kit.path("out", "tuples-dcp")
+        shutil.rmtree(middle, ignore_errors=True)
+        torch.save(state, source, _use_new_zipfile_serialization=form == "zip")
+        done = kit.run("convert", source, middle, "--to", "dcp:ranks=2", "--verify")
+        if not kit.expect(f"{label} -> dcp", done, 0):
+            continue
+        own, theirs = written(kit, label, middle, "zip"), kit.path("out", "tuples-by-torch.pt")
+        dcp_to_torch_save(middle, theirs)
+        kit.check(f"{label} -> dcp: as torch reads it", same(state, torch.load(theirs, weights_only=False)))
+        if own is not None:
+            kit.check(f"{label} -> dcp -> torch: identical content", same(state, load(own)))
+    torch.save(state, source)
+    with open(source, "r+b") as file:
+        data = file.read()
+        file.seek(data.index(torch.arange(5).numpy().tobytes()) + 8)
+        file.write(b"\5")
+    done = kit.run("convert", source, kit.path("out", "tuples-bad"), "--to", "dcp:ranks=2")
+    kit.expect("tuples, a byte changed", done, 2, "extra.pair", "CRC-32", "crc-mismatch")
+
+
 def check_round(kit, kind, source, original):
     """Through a DCP folder and back: all content, objects included."""
     label = f"{kind} -> dcp -> torch"

@@ -87,6 +87,7 @@ def main():
         kit.guarded("demo", checks_good.check_demo)
         kit.guarded("numbers", checks_writers.check_numbers)
         kit.guarded("opaque tensors", checks_torch_out.check_opaque)
+        kit.guarded("tuples", checks_torch_out.check_tuples)
     if bad:
         checks_digests.check_all_flips(kit, folders, args.digest_flips)
     if bad and "torch_zip" in folders:
