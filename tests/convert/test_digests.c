@@ -222,6 +222,31 @@ static void of_shared_storages(void **state)
 
 /* ---- how it is published --------------------------------------------------------------------- */
 
+/* Tensors in a tuple are part of a value in DCP, and tensors again in a torch file. */
+static void of_parts_of_values(void **state)
+{
+    (void)state;
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    torch_world *w = torch_begin(false);
+    size_t s = torch_storage(w, "FloatStorage", 4, data, sizeof data);
+    size_t t = torch_storage(w, "FloatStorage", 4, data, sizeof data);
+    torch_say(w, "} (");
+    torch_key(w, "w");
+    torch_view(w, s, 0, 2, (const int64_t[]){2, 3}, (const int64_t[]){3, 1});
+    torch_key(w, "pair");
+    torch_say(w, "(");
+    torch_view(w, t, 0, 2, (const int64_t[]){3, 2}, (const int64_t[]){1, 3});
+    torch_view(w, t, 1, 1, (const int64_t[]){4}, (const int64_t[]){1});
+    torch_say(w, "t u");
+    torch_write_zip(w, "tuple.pt", NULL);
+    torch_free(w);
+    convert_good("tuple.pt", "dcp", &(sw_convert_options){.to = "dcp:ranks=2", .digests = "one"});
+    assert_listed("dcp", "one", true);
+    convert_good("dcp", "back.pt", &(sw_convert_options){.to = "torch", .digests = "all"});
+    assert_listed("back.pt", "all", true);
+    assert_listed("tuple.pt", "all", true);
+}
+
 static void both_or_none(void **state)
 {
     (void)state;
@@ -387,6 +412,7 @@ int main(void)
         test_here(names_of_the_destination),
         test_here(of_odd_tensors),
         test_here(of_shared_storages),
+        test_here(of_parts_of_values),
         test_here(both_or_none),
         test_here(not_inside),
         test_here(nothing_in_a_dry_run),
