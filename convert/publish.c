@@ -173,33 +173,26 @@ static sw_status open_result(const publishing *p, sw_checkpoint **out, sw_error 
     return st;
 }
 
-static sw_status read_back(const publishing *p, uint64_t *verified, sw_error *err)
+static sw_status read_back(const publishing *p, const sw_checkpoint *result, uint64_t *verified,
+                           sw_error *err)
 {
-    sw_checkpoint *result = NULL;
-    comparing c = {.from = swi_checkpoint_source(p->in->source)};
+    comparing c = {.from = swi_checkpoint_source(p->in->source),
+                   .result = swi_checkpoint_source(result)};
     sw_status st = swi_alloc_array(COMPARE_BYTES, 1, (void **)&c.buffer, err);
     if (st == SW_OK)
-        st = open_result(p, &result, err);
-    if (st == SW_OK) {
-        c.result = swi_checkpoint_source(result);
         st = compare_all(p, &c, err);
-    }
     if (st == SW_OK)
         *verified = c.verified;
-    sw_checkpoint_close(result);
     free(c.buffer);
     return st;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static sw_status put_list(const publishing *p, sw_convert_summary *sum, sw_error *err)
+static sw_status put_list(const publishing *p, const sw_checkpoint *result, sw_convert_summary *sum,
+                          sw_error *err)
 {
     const swi_publish_in *in = p->in;
-    sw_checkpoint *result = NULL;
-    sw_status st = open_result(p, &result, err);
-    if (st != SW_OK)
-        return st;
     const swi_written written = {.source = in->source,
                                  .result = result,
                                  .layout = in->layout,
@@ -207,12 +200,26 @@ static sw_status put_list(const publishing *p, sw_convert_summary *sum, sw_error
                                  .hashed = in->hashed,
                                  .work = &in->options->work};
     swi_digest_list list = {0};
-    st = swi_digests_of_written(&written, &list, err);
+    sw_status st = swi_digests_of_written(&written, &list, err);
     if (st == SW_OK)
         st = swi_digests_put(p->list, in->options->digests, &list, err);
     if (st == SW_OK)
         swi_digest_text(&list.root, sum->digests_root);
     swi_digest_list_free(&list);
+    return st;
+}
+
+/* What is done with the whole of what was written, before it gets its name. */
+static sw_status look_back(const publishing *p, sw_convert_summary *sum, sw_error *err)
+{
+    sw_checkpoint *result = NULL;
+    if (p->list == NULL && !p->in->options->verify)
+        return SW_OK;
+    sw_status st = open_result(p, &result, err);
+    if (st == SW_OK && p->list != NULL)
+        st = put_list(p, result, sum, err);
+    if (st == SW_OK && p->in->options->verify)
+        st = read_back(p, result, &sum->verified_tensors, err);
     sw_checkpoint_close(result);
     return st;
 }
@@ -234,10 +241,8 @@ static sw_status move_all(publishing *p, sw_convert_summary *sum, sw_error *err)
     swi_checkpoint_set_scratch(p->in->source, scratch);
     st = swi_execute(&source, p->in->layout, &sink, &p->in->options->work, p->in->report,
                      &sum->tally, err);
-    if (st == SW_OK && p->list != NULL)
-        st = put_list(p, sum, err);
-    if (st == SW_OK && p->in->options->verify)
-        st = read_back(p, &sum->verified_tensors, err);
+    if (st == SW_OK)
+        st = look_back(p, sum, err);
     swi_checkpoint_set_scratch(p->in->source, NULL);
     swi_file_close(scratch);
     return st;
