@@ -401,15 +401,8 @@ static sw_status add_unmet(reading *r, size_t i, sw_error *err)
 
 static sw_status add_facts(reading *r, sw_error *err)
 {
-    const swi_torch_totals *t = &r->fill.totals;
     sw_status st = swi_opening_fact(r->o, "ranks", err, "%" PRIu64, swi_rank_meta_world(r->meta));
-    if (st == SW_OK && t->bare_storages == 0)
-        st = swi_opening_fact(r->o, "checksums", err, "CRC-32");
-    else if (st == SW_OK)
-        st =
-            swi_opening_fact(r->o, "checksums", err, "none for %" PRIu64 " of %" PRIu64 " storages",
-                             t->bare_storages, t->storages);
-    return st;
+    return st == SW_OK ? swi_torch_say_checksums(&r->fill, err) : st;
 }
 
 /* ---- the framework ------------------------------------------------------------------------- */
@@ -431,14 +424,7 @@ static sw_status read_meta(reading *r, sw_error *err)
 static sw_status open_rank_files(swi_opening *o, sw_error *err)
 {
     reading r = {.o = o};
-    swi_torch_kept *kept = NULL;
-    sw_status st = swi_alloc_array(1, sizeof *kept, (void **)&kept, err);
-    if (st != SW_OK)
-        return st;
-    swi_opening_keep(o, kept, swi_torch_kept_free);
-    kept->limits = o->limits;
-    st = swi_torch_filling_begin(o, &r.fill, err);
-    r.fill.kept = kept;
+    sw_status st = swi_torch_filling_begin(o, &r.fill, err);
     r.ranks = (swi_torch_ranks){.place = place, .ctx = &r};
     r.fill.ranks = &r.ranks;
     if (st == SW_OK)

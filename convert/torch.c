@@ -357,11 +357,8 @@ static sw_status add_facts(reading *r, sw_error *err)
         st = swi_opening_fact(o, "shards", err, "%" PRIu64, t->files);
     if (st == SW_OK && t->swapped_files > 0)
         st = swi_opening_fact(o, "byte order", err, "big");
-    if (st == SW_OK && t->bare_storages == 0)
-        st = swi_opening_fact(o, "checksums", err, "CRC-32");
-    else if (st == SW_OK)
-        st = swi_opening_fact(o, "checksums", err, "none for %" PRIu64 " of %" PRIu64 " storages",
-                              t->bare_storages, t->storages);
+    if (st == SW_OK)
+        st = swi_torch_say_checksums(&r->fill, err);
     /* P5: views are saved with the whole storage that they see a part of */
     if (st == SW_OK && t->used_bytes < t->storage_bytes)
         st = swi_opening_fact(o, "stored", err, "%" PRIu64 " bytes, of which tensors use %" PRIu64,
@@ -372,27 +369,10 @@ static sw_status add_facts(reading *r, sw_error *err)
 /* ---- the framework -----------------------------------------------------------------------------
  */
 
-void swi_torch_kept_free(void *p)
-{
-    swi_torch_kept *kept = p;
-    for (size_t i = 0; i < kept->object_count; i++)
-        swi_torch_object_free(&kept->objects[i]);
-    free(kept->objects);
-    free(kept->values);
-    free(kept);
-}
-
 static sw_status open_torch(swi_opening *o, sw_error *err)
 {
     reading r = {.o = o};
-    swi_torch_kept *kept = NULL;
-    sw_status st = swi_alloc_array(1, sizeof *kept, (void **)&kept, err);
-    if (st != SW_OK)
-        return st;
-    swi_opening_keep(o, kept, swi_torch_kept_free);
-    kept->limits = o->limits;
-    st = swi_torch_filling_begin(o, &r.fill, err);
-    r.fill.kept = kept;
+    sw_status st = swi_torch_filling_begin(o, &r.fill, err);
     if (st == SW_OK)
         st = find_files(&r, err);
     if (st == SW_OK)

@@ -132,13 +132,14 @@ SW_MUST_USE sw_status swi_torch_value(const sw_checkpoint *checkpoint, size_t i,
 /* A file as a target. */
 SW_MUST_USE sw_status swi_torch_layout(const swi_target_in *in, swi_layout *layout, sw_error *err);
 
+/* What is kept of the files (swi_torch_kept) goes to the checkpoint at once. */
 SW_MUST_USE sw_status swi_torch_filling_begin(swi_opening *o, swi_torch_filling *f, sw_error *err);
+/* The fact "checksums": how many storages carry a CRC-32. */
+SW_MUST_USE sw_status swi_torch_say_checksums(const swi_torch_filling *f, sw_error *err);
 /* Puts a file into the catalog; takes the object over (into kept->objects). */
 SW_MUST_USE sw_status swi_torch_fill(swi_torch_filling *f, const swi_torch_file *tf,
                                      const char *path, uint64_t bytes, swi_torch_object *object,
                                      sw_error *err);
 void swi_torch_filling_end(swi_torch_filling *f);
-/* Of swi_opening_keep: a swi_torch_kept. */
-void swi_torch_kept_free(void *kept);
 
 #endif

@@ -29,13 +29,37 @@ typedef struct filling {
     swi_buf key;
 } filling;
 
+static void free_kept(void *p)
+{
+    swi_torch_kept *kept = p;
+    for (size_t i = 0; i < kept->object_count; i++)
+        swi_torch_object_free(&kept->objects[i]);
+    free(kept->objects);
+    free(kept->values);
+    free(kept);
+}
+
 sw_status swi_torch_filling_begin(swi_opening *o, swi_torch_filling *f, sw_error *err)
 {
     *f = (swi_torch_filling){.o = o};
-    sw_status st = swi_names_make(&f->names, err);
+    sw_status st = swi_alloc_array(1, sizeof *f->kept, (void **)&f->kept, err);
+    if (st != SW_OK)
+        return st;
+    f->kept->limits = o->limits;
+    swi_opening_keep(o, f->kept, free_kept);
+    st = swi_names_make(&f->names, err);
     if (st == SW_OK)
         st = swi_names_make(&f->views, err);
     return st == SW_OK ? swi_names_make(&f->values, err) : st;
+}
+
+sw_status swi_torch_say_checksums(const swi_torch_filling *f, sw_error *err)
+{
+    const swi_torch_totals *t = &f->totals;
+    if (t->bare_storages == 0)
+        return swi_opening_fact(f->o, "checksums", err, "CRC-32");
+    return swi_opening_fact(f->o, "checksums", err, "none for %" PRIu64 " of %" PRIu64 " storages",
+                            t->bare_storages, t->storages);
 }
 
 void swi_torch_filling_end(swi_torch_filling *f)
