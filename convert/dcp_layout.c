@@ -240,17 +240,32 @@ static sw_status place_tensor(laying *l, size_t leaf, sw_error *err)
     return st;
 }
 
-/* The object's archive, in l->head. */
+/* What cannot be written as it is: with the tensors in it as parts, if there are any. */
+static sw_status write_carried(laying *l, sw_value v, sw_error *err)
+{
+    sw_value_graph *own = NULL;
+    sw_error refusal = {0}, *inner = err != NULL ? &refusal : NULL;
+    sw_status st = swi_state_carry(l->in, v, &own, &v, inner);
+    if (st == SW_OK && own == NULL)
+        return SW_ERR_UNSUPPORTED; /* in the words of `err` */
+    l->head.size = 0;
+    if (st == SW_OK)
+        st = swi_torch_write_graph(&l->head, own, v, inner);
+    sw_value_graph_free(own);
+    if (err != NULL)
+        *err = refusal;
+    return st;
+}
+
+/* The object's archive, in l->head. Few values hold tensors: only what is refused is looked at. */
 static sw_status write_value(laying *l, size_t leaf, sw_error *err)
 {
     swi_quoted q;
-    sw_value_graph *own = NULL;
-    sw_value v = l->in->leaves[leaf].value;
+    const sw_value v = l->in->leaves[leaf].value;
     l->head.size = 0;
-    sw_status st = swi_state_carry(l->in, v, &own, &v, err);
-    if (st == SW_OK)
-        st = swi_torch_write_graph(&l->head, own != NULL ? own : l->in->state->graph, v, err);
-    sw_value_graph_free(own);
+    sw_status st = swi_torch_write_graph(&l->head, l->in->state->graph, v, err);
+    if (st == SW_ERR_UNSUPPORTED)
+        st = write_carried(l, v, err);
     if (st == SW_OK)
         return SW_OK;
     return swi_error_prefix(err, "value \"%s\"", swi_quote_str(&q, l->in->leaves[leaf].name));
