@@ -12,8 +12,8 @@
 #include "container/dcp_store.h"
 #include "container/torch_file.h"
 #include "framework.h"
-#include "identity.h"
 #include "io/txn.h"
+#include "source/identity.h"
 
 #define RANKS 4
 #define ITEMS_MAX 128

@@ -5,7 +5,7 @@
 
 #include "convert/fixture.h"
 #include "format/codec/pickle_text.h"
-#include "state.h"
+#include "state/state.h"
 
 #define must(call) assert_ok((call), &err)
 

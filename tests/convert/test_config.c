@@ -1,7 +1,7 @@
 /* The files that go beside weights: which are taken, and how config.json is made to agree. */
 #include "convert/fixture.h"
 
-#include "model_config.h"
+#include "target/model_config.h"
 
 static void read_assets(const char *dir, swi_assets *out)
 {

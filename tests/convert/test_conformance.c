@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 
 #include "format/recipe.h"
-#include "optimizer.h"
-#include "state.h"
+#include "optimizer/optimizer.h"
+#include "state/state.h"
 
 typedef struct fixture {
     char framework[32];

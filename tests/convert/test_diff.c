@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "pairing.h"
+#include "check/pairing.h"
 
 #define SEEN_MAX 64
 

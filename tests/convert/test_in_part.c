@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 
-#include "identity.h"
+#include "source/identity.h"
 
 static const char *const everything[] = {"*", NULL};
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "names.h"
 #include "ranges.h"
+#include "select/names.h"
 
 static const char *cleaned(const char *name, bool drop_module, uint64_t *removed)
 {

@@ -1,7 +1,7 @@
 /* The optimizer hub: lifted from every keying, named by the rule, lowered into every keying. */
 #include "codec/pickle.h"
 #include "convert/optimizer_fixture.h"
-#include "optimizer.h"
+#include "optimizer/optimizer.h"
 
 /* ---- an optimizer as text
  * ------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* Runs: which folders are one, their checkpoints, and what points at the latest (specs/cli.md). */
 #include "convert/fixture.h"
 
-#include "step_name.h"
+#include "run/step_name.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Which tensors go into a weights target, and under which names (specs/names.md). */
 #include "convert/fixture.h"
 
-#include "select.h"
+#include "select/select.h"
 
 static const int64_t four[] = {4};
 

@@ -2,7 +2,7 @@
 #include "convert/optimizer_fixture.h"
 #include "convert/torch_fixture.h"
 #include "model/value.h"
-#include "state_form.h"
+#include "state/state_form.h"
 
 typedef struct reformed {
     swi_state state;

@@ -1,7 +1,7 @@
 /* Files of torch.save: what they hold, what is said of them, and where they are found. */
 #include "convert/torch_fixture.h"
 
-#include "state.h"
+#include "state/state.h"
 
 static const int64_t two_three[] = {2, 3};
 

@@ -6,7 +6,7 @@
 
 #include "container/torch_file.h"
 #include "model/catalog.h"
-#include "state.h"
+#include "state/state.h"
 
 static char *in(void **state, const char *name)
 {

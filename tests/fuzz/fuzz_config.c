@@ -9,7 +9,7 @@
 
 #include "codec/json.h"
 #include "format/value_same.h"
-#include "model_config.h"
+#include "target/model_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 
 #include "codec/pickle.h"
 #include "hex.h"
-#include "state_form.h"
+#include "state/state_form.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

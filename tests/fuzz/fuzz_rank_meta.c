@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz/hex.h"
-#include "rank_meta.h"
+#include "ranks/rank_meta.h"
 
 #define RANKS_MAX 16
 

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/report.h"
-#include "param_names.h"
-#include "step_name.h"
-#include "trainer_state.h"
+#include "optimizer/param_names.h"
+#include "run/step_name.h"
+#include "run/trainer_state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,0 +1,204 @@
+/* Verifying: everything that can be told without knowing what the values should be. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/report.h"
+#include "check/hash.h"
+#include "check/replica_check.h"
+#include "check/verify_values.h"
+#include "run/step_found.h"
+#include "run/times_check.h"
+#include "scan.h"
+#include "source/folder.h"
+
+/* Whether the error tells of the checkpoint rather than of this program's circumstances. */
+static bool describes_checkpoint(sw_status st)
+{
+    switch (st) {
+    case SW_ERR_FORMAT:
+    case SW_ERR_CORRUPT:
+    case SW_ERR_INCOMPLETE:
+    case SW_ERR_CONFLICT:
+    case SW_ERR_UNSAFE:
+    case SW_ERR_UNTRUSTED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const char *finding_code(sw_status st)
+{
+    switch (st) {
+    case SW_ERR_FORMAT:
+        return "malformed";
+    case SW_ERR_CORRUPT:
+        return "corrupt";
+    case SW_ERR_INCOMPLETE:
+        return "incomplete";
+    case SW_ERR_CONFLICT:
+        return "conflict";
+    case SW_ERR_UNSAFE:
+        return "unsafe";
+    default:
+        return "untrusted";
+    }
+}
+
+/* Whether a finding says what the error ends with: the reader reported it before it gave up. */
+static bool is_said(const sw_error *cause, const sw_report *report)
+{
+    size_t size = strlen(cause->text);
+    for (size_t i = 0; i < sw_report_count(report); i++) {
+        const sw_finding *f = sw_report_at(report, i);
+        size_t n = strlen(f->message);
+        if (f->severity >= SW_DEFECT && n <= size &&
+            strcmp(cause->text + size - n, f->message) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An error of a recognised checkpoint becomes a finding; the work is done then. */
+static sw_status as_finding(const sw_error *cause, sw_report *report, sw_error *err)
+{
+    bool unsafe = cause->status == SW_ERR_UNSAFE;
+    /* of what is unsafe the reader has named each global already */
+    if ((unsafe && sw_report_total(report, SW_DANGER) > 0) || is_said(cause, report))
+        return SW_OK;
+    swi_finding_in in = {
+        .severity = unsafe ? SW_DANGER : SW_DEFECT,
+        .status = cause->status,
+        .code = finding_code(cause->status),
+        .has_offset = cause->has_offset,
+        .offset_bytes = cause->offset_bytes,
+    };
+    return swi_report_error(report, &in, cause, err);
+}
+
+/* The step that it tells, held against its name. */
+static sw_status find_step(const sw_checkpoint *c, const char *path, sw_report *report,
+                           sw_verify_summary *s, sw_error *err)
+{
+    swi_step_found found;
+    sw_status st = swi_step_find(c, path, &found, err);
+    if (st == SW_OK)
+        st = swi_step_check_name(path, &found, report, err);
+    if (st == SW_OK && found.number >= 0) {
+        s->has_step = true;
+        s->step = (uint64_t)found.number;
+    }
+    return st;
+}
+
+static void describe(const sw_checkpoint *c, sw_verify_summary *s)
+{
+    const sw_catalog *catalog = sw_checkpoint_catalog(c);
+    snprintf(s->framework, sizeof s->framework, "%s", sw_checkpoint_framework(c));
+    snprintf(s->root, sizeof s->root, "%s", sw_checkpoint_root(c));
+    s->tensors = sw_catalog_tensor_count(catalog);
+    s->pieces = sw_catalog_piece_count(catalog);
+    s->values = sw_catalog_value_count(catalog);
+    s->files = sw_catalog_file_count(catalog);
+    for (size_t i = 0; i < s->tensors; i++) {
+        sw_tensor_info info;
+        if (sw_catalog_tensor(catalog, i, &info))
+            s->tensor_bytes += info.bytes;
+    }
+}
+
+/* Whether an error of reading is of the files themselves: the scan has told of it already. */
+static bool told_by_scan(sw_status st)
+{
+    return describes_checkpoint(st) || st == SW_ERR_UNSUPPORTED;
+}
+
+static sw_status check_replicas(const sw_checkpoint *c, sw_report *report, sw_error *err)
+{
+    size_t count = sw_catalog_tensor_count(sw_checkpoint_catalog(c));
+    for (uint32_t i = 0; i < count; i++) {
+        bool equal;
+        sw_error cause = {0};
+        sw_status st = swi_replica_check(c, i, report, &equal, &cause);
+        if (st != SW_OK && !told_by_scan(st)) {
+            if (err != NULL)
+                *err = cause;
+            return st;
+        }
+    }
+    return SW_OK;
+}
+
+static sw_status check_bytes(const sw_checkpoint *c, const sw_verify_options *options,
+                             sw_report *report, sw_verify_summary *s, sw_error *err)
+{
+    swi_source source = swi_checkpoint_source(c);
+    sw_limits limits = sw_limits_resolve(options->open.limits);
+    sw_tally others = {0};
+    sw_status st = swi_scan(&source, &options->work, report, &s->tally, err);
+    if (st == SW_OK)
+        st = check_replicas(c, report, err);
+    if (st == SW_OK)
+        st = swi_folder_check(c, &limits, report, &others, err);
+    s->nothing_to_check = s->tally.checked_bytes == 0 && s->tally.unchecked_bytes > 0;
+    return st;
+}
+
+/* What keeps the checkpoint from being held against the list is a finding, as elsewhere. */
+static sw_status check_digests(const sw_checkpoint *c, const sw_verify_options *options,
+                               sw_report *report, sw_verify_summary *s, sw_error *err)
+{
+    swi_digest_list list = {0};
+    sw_error cause = {0};
+    sw_status st = swi_digests_read(options->digests, &options->open, &list, err);
+    if (st != SW_OK)
+        return st;
+    st = swi_digests_check(c, &list, options, report, s, &cause);
+    swi_digest_list_free(&list);
+    if (st != SW_OK && describes_checkpoint(st))
+        return as_finding(&cause, report, err);
+    if (st != SW_OK && err != NULL)
+        *err = cause;
+    return st;
+}
+
+sw_status sw_verify(const char *path, const sw_verify_options *options, sw_report *report,
+                    sw_verify_summary *out, sw_error *err)
+{
+    static const sw_verify_options defaults = {0};
+    sw_verify_summary sum = {0};
+    sw_checkpoint *c = NULL;
+    sw_error cause = {0};
+    bool recognised = false;
+    if (path == NULL || report == NULL || out == NULL)
+        return swi_fail(err, SW_ERR_ARG, "sw_verify: path, report and out are needed");
+    const sw_verify_options *o = options ? options : &defaults;
+    sw_status st = swi_checkpoint_open(path, &o->open, report, &recognised, &c, &cause);
+    if (st != SW_OK) {
+        if (!recognised || !describes_checkpoint(st)) {
+            if (err != NULL)
+                *err = cause;
+            return st;
+        }
+        st = as_finding(&cause, report, err);
+        if (st == SW_OK)
+            *out = sum;
+        return st;
+    }
+    describe(c, &sum);
+    st = find_step(c, path, report, &sum, err);
+    if (st == SW_OK && (o->level == 0 || o->level >= SW_LEVEL_DIGEST))
+        st = check_bytes(c, o, report, &sum, err);
+    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
+        st = swi_verify_values(c, &o->work, report, err);
+    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
+        st = swi_steps_check(c, report, err);
+    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
+        st = swi_times_check(c, report, err);
+    if (st == SW_OK && o->digests != NULL)
+        st = check_digests(c, o, report, &sum, err);
+    sw_checkpoint_close(c);
+    if (st == SW_OK)
+        *out = sum;
+    return st;
+}

@@ -1,0 +1,108 @@
+/*
+ * The optimizer hub: one canonical form between all frameworks. Per parameter NAME a set of states
+ * (exp_avg, exp_avg_sq, step, master ...), each a tensor or a value kept as found; and parameter
+ * groups: every hyper-parameter, and the names of the parameters. Readers' keyings (nested,
+ * flattened, by integer id) are lifted into it, writers' are lowered from it.
+ *
+ * Ids become names by `param_names` if the groups store them; else by the order of the model's
+ * parameters if exactly one order-preserving assignment fits the shapes of all states (buffers and
+ * ties left out); else the lift is refused (SW_ERR_CONFLICT: two fit, named; SW_ERR_INCOMPLETE:
+ * none) and asks for --param-names. Never a guess. Clauses OPT-n are those of specs/optimizer.md.
+ */
+#ifndef SW_CONVERT_OPTIMIZER_H
+#define SW_CONVERT_OPTIMIZER_H
+
+#include "base/arena.h"
+#include "state/state.h"
+
+typedef struct swi_opt_state {
+    uint32_t parameter; /* index in parameters */
+    const char *name;   /* "exp_avg" */
+    sw_value value;     /* SW_VALUE_TENSOR, or any value, in the state's graph */
+} swi_opt_state;
+
+typedef struct swi_opt_setting {
+    sw_value key; /* as found: text mostly */
+    sw_value value;
+} swi_opt_setting;
+
+typedef struct swi_opt_group {
+    swi_opt_setting *settings; /* in the order found, without "params" and "param_names" */
+    size_t setting_count;
+    uint32_t *parameters; /* indexes, in order */
+    size_t parameter_count;
+} swi_opt_group;
+
+typedef enum swi_opt_keying {
+    SWI_OPT_NESTED_NAMES, /* {"state": {name: {...}}, "param_groups": [{..., "params": [name]}]} */
+    SWI_OPT_NESTED_IDS,   /* the same with integer ids: torch's Optimizer.state_dict() */
+    SWI_OPT_FLAT          /* "state.NAME.STATE", "param_groups.NAME.SETTING" */
+} swi_opt_keying;
+
+/* Where the names of an optimizer's parameters are from. */
+typedef enum swi_opt_named_by {
+    SWI_OPT_NAMED = 0,     /* it has them itself */
+    SWI_OPT_NAMED_STORED,  /* param_names */
+    SWI_OPT_NAMED_GIVEN,   /* --param-names */
+    SWI_OPT_NAMED_BY_ORDER /* the one assignment to the model's tensors that fits */
+} swi_opt_named_by;
+
+typedef struct swi_optimizer {
+    const swi_state *from;   /* whose graph the values are nodes of */
+    const char *const *path; /* where in the state dict it lies ("optimizer") */
+    size_t path_parts;
+    sw_value dict;         /* there: the DICT that was taken apart */
+    swi_opt_keying keying; /* how it was found */
+    bool has_param_names;  /* the groups stored them */
+    swi_opt_named_by named_by;
+    uint64_t cleaned;        /* wrapper parts that were taken off names */
+    const char **parameters; /* canonical names: as the module calls them, wrappers off */
+    size_t parameter_count;
+    swi_opt_state *states; /* by parameter, in the order found */
+    size_t state_count;
+    swi_opt_group *groups;
+    size_t group_count;
+    swi_opt_setting *extras; /* what else stood beside "state" and "param_groups" */
+    size_t extra_count;
+    swi_arena arena;
+} swi_optimizer;
+
+/* How parameters get their names. */
+typedef struct swi_opt_naming {
+    /* For numbers without param_names: the names of all parameters of the model in the order of
+     * registration, each with the tensor of that name in the checkpoint, wrappers off unless they
+     * are kept. NULL: none given. */
+    const char *const *names;
+    size_t name_count;
+    bool keep_prefixes; /* wrapper parts stay */
+    bool numbers_stay;  /* numbered parameters are called by their numbers, in decimal */
+} swi_opt_naming;
+
+/*
+ * All optimizers of a state dict, wherever they lie in it. `naming` may be NULL. `state` must
+ * outlive them.
+ */
+SW_MUST_USE sw_status swi_optimizers_lift(const sw_checkpoint *checkpoint, const swi_state *state,
+                                          const swi_opt_naming *naming, swi_optimizer **out,
+                                          size_t *count, sw_error *err);
+void swi_optimizers_free(swi_optimizer *optimizers, size_t count);
+
+/*
+ * Which of these parameters of the model (names as its tensors have them, with wrapper parts or
+ * without) some optimizer of the checkpoint has states for. Nothing is known of any where the
+ * optimizers cannot be read or taken apart; fails only for want of memory and on I/O.
+ */
+SW_MUST_USE sw_status swi_optimizers_know(const sw_checkpoint *checkpoint, const char *const *names,
+                                          size_t count, bool *known, sw_error *err);
+
+/*
+ * The optimizer's state dict in another keying, as a value of `graph` (the state's own, or another
+ * into which the values are copied). Ids are positions over the groups' parameters in order;
+ * settings of the flat form are repeated per parameter, and a group without parameters is not in
+ * it. SW_ERR_CONFLICT: a parameter with state is in no group and has no id; SW_ERR_UNSUPPORTED: the
+ * flat form has no place for a setting whose name holds a dot.
+ */
+SW_MUST_USE sw_status swi_optimizer_lower(const swi_optimizer *optimizer, swi_opt_keying keying,
+                                          sw_value_graph *graph, sw_value *out, sw_error *err);
+
+#endif

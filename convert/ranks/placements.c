@@ -1,0 +1,66 @@
+#include "ranks/placements.h"
+
+#include <inttypes.h>
+
+#include "base/error.h"
+
+/* Part i of `parts` of [*offset, *offset + *length), as torch.chunk gives them. */
+static void chunk(uint64_t parts, uint64_t i, int64_t *offset, int64_t *length)
+{
+    uint64_t n = (uint64_t)*length;
+    uint64_t step = n / parts + (n % parts != 0);
+    uint64_t from = step != 0 && i > n / step ? n : i * step;
+    from = from > n ? n : from;
+    uint64_t to = n - from > step ? from + step : n;
+    *offset += (int64_t)from;
+    *length = (int64_t)(to - from);
+}
+
+/*
+ * The axes of the mesh that divide dimension d, in the order in which they do: plain ones from left
+ * to right, then strided ones from right to left, each of which says how many parts there are then.
+ */
+static sw_status order_of(const swi_placements *p, uint32_t d, uint32_t order[SWI_MESH_AXES_MAX],
+                          uint32_t *count, sw_error *err)
+{
+    uint32_t plain = 0, n = 0;
+    for (uint32_t a = 0; a < p->axes; a++)
+        if (p->at[a].kind == SWI_SHARD && p->at[a].dim == d)
+            order[plain++] = a;
+    n = plain;
+    for (uint32_t a = p->axes; a-- > 0;) {
+        uint64_t parts = 1;
+        if (p->at[a].kind != SWI_STRIDED_SHARD || p->at[a].dim != d)
+            continue;
+        for (uint32_t b = a + 1; b < p->axes; b++)
+            if (p->at[b].kind != SWI_REPLICATE && p->at[b].dim == d)
+                parts *= p->size[b];
+        if (parts != p->at[a].split_factor)
+            return swi_fail(err, SW_ERR_UNSUPPORTED,
+                            "a strided placement of %" PRIu64 " over %" PRIu64
+                            " parts: its order is not known here",
+                            p->at[a].split_factor, parts);
+        order[n++] = a;
+    }
+    *count = n;
+    return SW_OK;
+}
+
+sw_status swi_placed_box(const swi_placements *p, uint64_t number, uint32_t axes,
+                         const int64_t *shape, int64_t *offset, int64_t *length, sw_error *err)
+{
+    uint64_t coordinate[SWI_MESH_AXES_MAX];
+    for (uint32_t a = p->axes; a-- > 0; number /= p->size[a])
+        coordinate[a] = number % p->size[a];
+    for (uint32_t d = 0; d < axes; d++) {
+        uint32_t order[SWI_MESH_AXES_MAX], count = 0;
+        sw_status st = order_of(p, d, order, &count, err);
+        if (st != SW_OK)
+            return st;
+        offset[d] = 0;
+        length[d] = shape[d];
+        for (uint32_t i = 0; i < count; i++)
+            chunk(p->size[order[i]], coordinate[order[i]], &offset[d], &length[d]);
+    }
+    return SW_OK;
+}
