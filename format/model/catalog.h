@@ -15,6 +15,12 @@ typedef struct swi_builder swi_builder;
 
 SW_MUST_USE sw_status swi_builder_make(const sw_limits *limits, swi_builder **out, sw_error *err);
 void swi_builder_free(swi_builder *builder);
+/*
+ * A builder with the files, blobs and values of `from`, each under its old id, and no tensors:
+ * pieces of `from` can be put into tensors of a new catalog, which the same reader reads.
+ */
+SW_MUST_USE sw_status swi_builder_from(const sw_catalog *from, const sw_limits *limits,
+                                       swi_builder **out, sw_error *err);
 
 /*
  * The same path twice gives the same id; SW_ERR_CONFLICT when the size differs. UINT64_MAX: the
@@ -24,6 +30,13 @@ SW_MUST_USE sw_status swi_builder_file(swi_builder *builder, const char *path, u
                                        uint32_t *id, sw_error *err);
 SW_MUST_USE sw_status swi_builder_blob(swi_builder *builder, const swi_blob *blob, uint32_t *id,
                                        sw_error *err);
+/*
+ * A blob of no file that presents `bytes` bytes: the pattern of 1 to 8 bytes over and over. Pieces
+ * of it may have strides of zero. CAT-16.
+ */
+SW_MUST_USE sw_status swi_builder_constant(swi_builder *builder, const void *pattern,
+                                           uint32_t pattern_bytes, uint64_t bytes, uint32_t *id,
+                                           sw_error *err);
 
 typedef struct swi_tensor_in {
     const char *name;
