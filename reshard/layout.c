@@ -4,60 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/checked.h"
-#include "base/report.h"
 #include "base/text.h"
-
-typedef struct literal {
-    uint32_t file;
-    uint8_t fill;
-    uint64_t offset;
-    uint64_t size;
-    const uint8_t *data;
-} literal;
-
-typedef struct target {
-    uint32_t source;
-    sw_dtype dtype;
-} target;
-
-typedef struct sum {
-    uint32_t file;
-    swi_sum range;
-} sum;
-
-typedef struct late {
-    uint32_t file;
-    swi_late in;
-} late;
-
-typedef struct layout_file {
-    uint64_t bytes, late_bytes;
-    uint64_t sum_end; /* of the last sum */
-    uint32_t sum_count;
-} layout_file;
-
-struct swi_layout {
-    swi_builder *builder; /* until frozen */
-    sw_catalog *catalog;  /* from then on */
-    swi_arena arena;      /* the literals' bytes */
-    literal *literals;    /* once frozen: by file and offset */
-    size_t literal_count, literal_capacity;
-    size_t *first_literal; /* of each file, and one past the last */
-    sum *sums;             /* once frozen: by file, in the order asked */
-    size_t sum_count, sum_capacity;
-    size_t *first_sum;
-    late *lates; /* as the literals */
-    size_t late_count, late_capacity;
-    size_t *first_late;
-    target *targets; /* by tensor */
-    size_t target_count, target_capacity;
-    swi_layout_view *views;
-    size_t view_count, view_capacity;
-    layout_file *files;
-    size_t file_count, file_capacity;
-};
+#include "layout_tables.h"
 
 sw_status swi_layout_make(const sw_limits *limits, swi_layout **out, sw_error *err)
 {
@@ -94,6 +43,8 @@ void swi_layout_free(swi_layout *layout)
     free(layout->lates);
     free(layout->first_late);
     free(layout->files);
+    swi_region_work_free(&layout->region);
+    free(layout->boxes);
     free(layout);
 }
 
@@ -139,12 +90,12 @@ sw_status swi_layout_file(swi_layout *layout, const char *path, uint64_t bytes, 
     if (id != layout->file_count)
         return swi_fail(err, SW_ERR_ARG, "layout: file \"%s\" is there twice",
                         swi_quote_str(&room, path));
-    layout->files[layout->file_count++] = (layout_file){.bytes = bytes};
+    layout->files[layout->file_count++] = (swi_file_row){.bytes = bytes};
     *file = id;
     return SW_OK;
 }
 
-static sw_status add_literal(swi_layout *layout, const literal *in, sw_error *err)
+static sw_status add_literal(swi_layout *layout, const swi_literal_row *in, sw_error *err)
 {
     if (in->size == 0)
         return SW_OK;
@@ -166,7 +117,7 @@ sw_status swi_layout_literal(swi_layout *layout, uint32_t file, uint64_t offset,
     if (status != SW_OK)
         return status;
     memcpy(copy, data, size);
-    literal in = {.file = file, .offset = offset, .size = size, .data = copy};
+    swi_literal_row in = {.file = file, .offset = offset, .size = size, .data = copy};
     return add_literal(layout, &in, err);
 }
 
@@ -176,7 +127,7 @@ sw_status swi_layout_fill(swi_layout *layout, uint32_t file, uint64_t offset, ui
     sw_status status = check_range(layout, file, offset, size, err);
     if (status != SW_OK)
         return status;
-    literal in = {.file = file, .offset = offset, .size = size, .fill = byte};
+    swi_literal_row in = {.file = file, .offset = offset, .size = size, .fill = byte};
     return add_literal(layout, &in, err);
 }
 
@@ -186,7 +137,7 @@ sw_status swi_layout_sum(swi_layout *layout, uint32_t file, uint64_t offset, uin
     sw_status status = check_range(layout, file, offset, bytes, err);
     if (status != SW_OK)
         return status;
-    layout_file *f = &layout->files[file];
+    swi_file_row *f = &layout->files[file];
     if (offset < f->sum_end)
         return swi_fail(err, SW_ERR_ARG,
                         "layout: a sum from %" PRIu64 " on of file %" PRIu32
@@ -196,7 +147,7 @@ sw_status swi_layout_sum(swi_layout *layout, uint32_t file, uint64_t offset, uin
                             sizeof *layout->sums, err);
     if (status != SW_OK)
         return status;
-    layout->sums[layout->sum_count++] = (sum){.file = file, .range = {offset, bytes}};
+    layout->sums[layout->sum_count++] = (swi_sum_row){.file = file, .range = {offset, bytes}};
     f->sum_end = offset + bytes;
     *out = f->sum_count++;
     return SW_OK;
@@ -212,7 +163,7 @@ sw_status swi_layout_late(swi_layout *layout, uint32_t file, const swi_late *in,
                                 layout->late_count + 1, sizeof *layout->lates, err);
     if (status != SW_OK)
         return status;
-    layout->lates[layout->late_count++] = (late){.file = file, .in = *in};
+    layout->lates[layout->late_count++] = (swi_late_row){.file = file, .in = *in};
     layout->files[file].late_bytes += in->size;
     return SW_OK;
 }
@@ -231,7 +182,8 @@ sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in *in, uint32_
     status = swi_builder_tensor(layout->builder, in, &id, err);
     if (status != SW_OK)
         return status;
-    layout->targets[layout->target_count++] = (target){.source = source, .dtype = in->dtype};
+    layout->targets[layout->target_count++] =
+        (swi_target_row){.source = source, .scale = -1, .dtype = in->dtype};
     *tensor = id;
     return SW_OK;
 }
@@ -271,14 +223,56 @@ sw_status swi_layout_see(swi_layout *layout, const swi_layout_view *view, sw_err
     return status;
 }
 
+sw_status swi_layout_check_tensor(const swi_layout *layout, uint32_t tensor, sw_error *err)
+{
+    sw_status status = check_open(layout, err);
+    if (status == SW_OK && tensor >= layout->target_count)
+        return swi_fail(err, SW_ERR_ARG, "the layout has no tensor %" PRIu32, tensor);
+    return status;
+}
+
+sw_status swi_layout_replicas(swi_layout *layout, uint32_t tensor, sw_error *err)
+{
+    sw_status status = swi_layout_check_tensor(layout, tensor, err);
+    if (status == SW_OK)
+        swi_builder_allow_replicas(layout->builder, tensor);
+    return status;
+}
+
+sw_status swi_layout_scale(swi_layout *layout, uint32_t tensor, uint32_t scale, sw_error *err)
+{
+    sw_status status = swi_layout_check_tensor(layout, tensor, err);
+    if (status == SW_OK)
+        layout->targets[tensor].scale = scale;
+    return status;
+}
+
+sw_status swi_layout_blob(swi_layout *layout, uint32_t tensor, const swi_range *range,
+                          uint32_t *blob, sw_error *err)
+{
+    sw_status status = check_range(layout, range->file, range->offset, range->size, err);
+    if (status == SW_OK)
+        status = swi_layout_check_tensor(layout, tensor, err);
+    if (status != SW_OK || range->size == 0)
+        return status;
+    const swi_blob made = {
+        .ops = &swi_blob_slice,
+        .file = range->file,
+        .offset_bytes = range->offset,
+        .stored_bytes = range->size,
+        .bytes = range->size,
+    };
+    return swi_builder_blob(layout->builder, &made, blob, err);
+}
+
 sw_status swi_layout_piece(swi_layout *layout, uint32_t tensor, uint32_t file, uint64_t offset,
                            uint64_t bytes, const swi_piece *piece, sw_error *err)
 {
     sw_status status = check_range(layout, file, offset, bytes, err);
+    if (status == SW_OK)
+        status = swi_layout_check_tensor(layout, tensor, err);
     if (status != SW_OK)
         return status;
-    if (tensor >= layout->target_count)
-        return swi_fail(err, SW_ERR_ARG, "the layout has no tensor %" PRIu32, tensor);
     bool empty = false;
     for (uint32_t k = 0; k < piece->axes && k < SW_MAX_AXES; k++)
         empty = empty || piece->length[k] == 0;
@@ -289,224 +283,12 @@ sw_status swi_layout_piece(swi_layout *layout, uint32_t tensor, uint32_t file, u
                         "layout: a piece of tensor %" PRIu32 " does not fill the %" PRIu64
                         " bytes at %" PRIu64 " of file %" PRIu32,
                         tensor, bytes, offset, file);
-    swi_blob blob = {
-        .ops = &swi_blob_slice,
-        .file = file,
-        .offset_bytes = offset,
-        .stored_bytes = bytes,
-        .bytes = bytes,
-    };
+    const swi_range range = {.file = file, .offset = offset, .size = bytes};
     swi_piece placed = *piece;
-    status = swi_builder_blob(layout->builder, &blob, &placed.blob, err);
+    status = swi_layout_blob(layout, tensor, &range, &placed.blob, err);
     if (status != SW_OK)
         return status;
     return swi_builder_piece(layout->builder, tensor, &placed, err);
-}
-
-/* ---- freezing ------------------------------------------------------------------------------- */
-
-typedef struct range {
-    uint32_t file;
-    uint64_t offset;
-    uint64_t size;
-} range;
-
-static int by_place(const void *left, const void *right)
-{
-    const range *a = left, *b = right;
-    if (a->file != b->file)
-        return a->file < b->file ? -1 : 1;
-    return (a->offset > b->offset) - (a->offset < b->offset);
-}
-
-static int literal_by_place(const void *left, const void *right)
-{
-    const literal *a = left, *b = right;
-    if (a->file != b->file)
-        return a->file < b->file ? -1 : 1;
-    return (a->offset > b->offset) - (a->offset < b->offset);
-}
-
-static sw_status fail_untiled(const swi_layout *layout, uint32_t file, uint64_t at, uint64_t next,
-                              sw_error *err)
-{
-    swi_quoted room;
-    const char *path = swi_quote_str(&room, swi_catalog_path(layout->catalog, file));
-    if (next > at)
-        return swi_fail(err, SW_ERR_ARG, "layout: %s: nothing fills bytes %" PRIu64 " to %" PRIu64,
-                        path, at, next);
-    return swi_fail(err, SW_ERR_ARG, "layout: %s: bytes from %" PRIu64 " on are there twice", path,
-                    next);
-}
-
-/* Sorted ranges must follow one another from 0 to the end of each file. */
-static sw_status check_tiling(const swi_layout *layout, const range *ranges, size_t count,
-                              sw_error *err)
-{
-    size_t i = 0;
-    for (uint32_t file = 0; file < layout->file_count; file++) {
-        uint64_t at = 0;
-        for (; i < count && ranges[i].file == file; i++) {
-            if (ranges[i].offset != at)
-                return fail_untiled(layout, file, at, ranges[i].offset, err);
-            at += ranges[i].size;
-        }
-        if (at != layout->files[file].bytes)
-            return fail_untiled(layout, file, at, layout->files[file].bytes, err);
-    }
-    return SW_OK;
-}
-
-static sw_status prove_tiling(const swi_layout *layout, sw_error *err)
-{
-    uint32_t blobs = swi_catalog_blob_count(layout->catalog);
-    void *p;
-    sw_status status =
-        swi_alloc_array(blobs + layout->literal_count + layout->late_count, sizeof(range), &p, err);
-    if (status != SW_OK)
-        return status;
-    range *ranges = p;
-    size_t count = 0;
-    for (uint32_t i = 0; i < blobs; i++) {
-        swi_blob blob;
-        swi_catalog_blob(layout->catalog, i, &blob);
-        ranges[count++] = (range){blob.file, blob.offset_bytes, blob.stored_bytes};
-    }
-    for (size_t i = 0; i < layout->literal_count; i++) {
-        const literal *l = &layout->literals[i];
-        ranges[count++] = (range){l->file, l->offset, l->size};
-    }
-    for (size_t i = 0; i < layout->late_count; i++) {
-        const late *l = &layout->lates[i];
-        ranges[count++] = (range){l->file, l->in.offset_bytes, l->in.size};
-    }
-    qsort(ranges, count, sizeof *ranges, by_place);
-    status = check_tiling(layout, ranges, count, err);
-    free(ranges);
-    return status;
-}
-
-/* The first defect of a tensor, in the words of the catalog. */
-static sw_status check_tensors(const swi_layout *layout, const sw_report *report, sw_error *err)
-{
-    for (uint32_t t = 0; t < layout->target_count; t++) {
-        if (swi_tensor_defect(layout->catalog, t) == SW_OK)
-            continue;
-        sw_tensor_info info;
-        swi_quoted room;
-        const sw_finding *why = sw_report_at(report, 0);
-        (void)sw_catalog_tensor(layout->catalog, t, &info);
-        return swi_fail(err, SW_ERR_ARG, "layout: tensor \"%s\": %s",
-                        swi_quote_str(&room, info.name), why != NULL ? why->message : "defective");
-    }
-    return SW_OK;
-}
-
-static int sum_by_place(const void *left, const void *right)
-{
-    const sum *a = left, *b = right;
-    if (a->file != b->file)
-        return a->file < b->file ? -1 : 1;
-    if (a->range.offset_bytes != b->range.offset_bytes)
-        return a->range.offset_bytes < b->range.offset_bytes ? -1 : 1;
-    return (a->range.bytes > b->range.bytes) - (a->range.bytes < b->range.bytes);
-}
-
-static int late_by_place(const void *left, const void *right)
-{
-    const late *a = left, *b = right;
-    if (a->file != b->file)
-        return a->file < b->file ? -1 : 1;
-    return (a->in.offset_bytes > b->in.offset_bytes) - (a->in.offset_bytes < b->in.offset_bytes);
-}
-
-/* Where each file's elements begin in a sorted array that begins each with its file. */
-static sw_status index_files(const swi_layout *layout, const void *items, size_t count, size_t size,
-                             size_t **out, sw_error *err)
-{
-    void *p;
-    sw_status status = swi_alloc_array(layout->file_count + 1, sizeof(size_t), &p, err);
-    if (status != SW_OK)
-        return status;
-    *out = p;
-    size_t i = 0;
-    for (uint32_t file = 0; file <= layout->file_count; file++) {
-        while (i < count && *(const uint32_t *)((const char *)items + i * size) < file)
-            i++;
-        (*out)[file] = i;
-    }
-    return SW_OK;
-}
-
-/* Sums and late literals are both sorted: none of a file's sums may hold a byte of a late one. */
-static sw_status check_sums(const swi_layout *layout, uint32_t file, sw_error *err)
-{
-    size_t l = 0, lates = swi_layout_late_count(layout, file);
-    for (size_t i = 0; i < swi_layout_sum_count(layout, file); i++) {
-        swi_sum sum_at = swi_layout_sum_at(layout, file, i);
-        const swi_late *in = NULL;
-        for (; l < lates; l++) {
-            in = swi_layout_late_at(layout, file, l);
-            if (in->offset_bytes + in->size > sum_at.offset_bytes)
-                break;
-        }
-        if (l < lates && in->offset_bytes < sum_at.offset_bytes + sum_at.bytes)
-            return swi_fail(err, SW_ERR_ARG,
-                            "layout: the sum from %" PRIu64 " on of file %" PRIu32
-                            " reaches into bytes that are made late",
-                            sum_at.offset_bytes, file);
-    }
-    return SW_OK;
-}
-
-static sw_status index_lates(swi_layout *layout, sw_error *err)
-{
-    if (layout->sum_count > 1)
-        qsort(layout->sums, layout->sum_count, sizeof *layout->sums, sum_by_place);
-    if (layout->late_count > 1)
-        qsort(layout->lates, layout->late_count, sizeof *layout->lates, late_by_place);
-    sw_status status = index_files(layout, layout->sums, layout->sum_count, sizeof *layout->sums,
-                                   &layout->first_sum, err);
-    if (status == SW_OK)
-        status = index_files(layout, layout->lates, layout->late_count, sizeof *layout->lates,
-                             &layout->first_late, err);
-    for (uint32_t file = 0; status == SW_OK && file < layout->file_count; file++)
-        status = check_sums(layout, file, err);
-    return status;
-}
-
-static sw_status index_literals(swi_layout *layout, sw_error *err)
-{
-    if (layout->literal_count > 1)
-        qsort(layout->literals, layout->literal_count, sizeof *layout->literals, literal_by_place);
-    sw_status status = index_files(layout, layout->literals, layout->literal_count,
-                                   sizeof *layout->literals, &layout->first_literal, err);
-    return status == SW_OK ? index_lates(layout, err) : status;
-}
-
-sw_status swi_layout_freeze(swi_layout *layout, sw_error *err)
-{
-    sw_report *report = NULL;
-    sw_status status = check_open(layout, err);
-    if (status != SW_OK)
-        return status;
-    status = sw_report_make(&report, err);
-    if (status != SW_OK)
-        return status;
-    swi_builder *builder = layout->builder;
-    layout->builder = NULL;
-    status = swi_builder_freeze(builder, report, &layout->catalog, err);
-    if (status != SW_OK)
-        goto done;
-    status = check_tensors(layout, report, err);
-    if (status != SW_OK)
-        goto done;
-    status = prove_tiling(layout, err);
-    if (status == SW_OK)
-        status = index_literals(layout, err);
-done:
-    sw_report_free(report);
-    return status;
 }
 
 /* ---- after freezing ------------------------------------------------------------------------- */
@@ -519,6 +301,11 @@ const sw_catalog *swi_layout_catalog(const swi_layout *layout)
 uint32_t swi_layout_source(const swi_layout *layout, uint32_t tensor)
 {
     return layout->targets[tensor].source;
+}
+
+int64_t swi_layout_scale_of(const swi_layout *layout, uint32_t tensor)
+{
+    return layout->targets[tensor].scale;
 }
 
 size_t swi_layout_view_count(const swi_layout *layout)
@@ -538,7 +325,7 @@ size_t swi_layout_literal_count(const swi_layout *layout, uint32_t file)
 
 void swi_layout_literal_at(const swi_layout *layout, uint32_t file, size_t i, swi_literal *out)
 {
-    const literal *l = &layout->literals[layout->first_literal[file] + i];
+    const swi_literal_row *l = &layout->literals[layout->first_literal[file] + i];
     *out = (swi_literal){
         .offset_bytes = l->offset,
         .data = l->data,

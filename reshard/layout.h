@@ -48,12 +48,43 @@ SW_MUST_USE sw_status swi_layout_late(swi_layout *layout, uint32_t file, const s
 SW_MUST_USE sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in *in,
                                         uint32_t source, uint32_t *tensor, sw_error *err);
 /*
+ * Its pieces may share elements: copies (a norm that every rank's file holds, a head that two ranks
+ * hold), of all of a piece or of a part. Every piece is written whole.
+ */
+SW_MUST_USE sw_status swi_layout_replicas(swi_layout *layout, uint32_t tensor, sw_error *err);
+/*
+ * Its elements are those of `source` times those of tensor `scale` of the source catalog, which has
+ * the same shape (a block scale repeats along axes of stride 0): the product in float32, then cast
+ * to the destination's type (see transform.h).
+ */
+SW_MUST_USE sw_status swi_layout_scale(swi_layout *layout, uint32_t tensor, uint32_t scale,
+                                       sw_error *err);
+/*
  * A piece of it, whose blob is [offset, offset + bytes) of the file; piece->blob is ignored. The
  * elements must lie dense in that range (any order of axes).
  */
 SW_MUST_USE sw_status swi_layout_piece(swi_layout *layout, uint32_t tensor, uint32_t file,
                                        uint64_t offset, uint64_t bytes, const swi_piece *piece,
                                        sw_error *err);
+/*
+ * A dense row-major array of a file that is made of several boxes of one tensor: a rank's slices of
+ * each part of a fused matrix. The array has an axis for each one of a view of the tensor.
+ */
+typedef struct swi_block_part {
+    int64_t offset[SW_MAX_AXES]; /* in the view */
+    int64_t length[SW_MAX_AXES]; /* in both */
+    int64_t place[SW_MAX_AXES];  /* in the array */
+} swi_block_part;
+typedef struct swi_block {
+    uint32_t axes;
+    const int64_t *view;  /* a factorisation of the tensor (see model/piece.h) */
+    const int64_t *shape; /* of the array */
+    const swi_block_part *parts;
+    size_t part_count;
+} swi_block;
+/* The array begins at `offset` of the file. SW_ERR_ARG unless the parts tile it exactly. */
+SW_MUST_USE sw_status swi_layout_block(swi_layout *layout, uint32_t tensor, uint32_t file,
+                                       uint64_t offset, const swi_block *block, sw_error *err);
 /*
  * A tensor of the destination without bytes of its own: there it sees those of others (tied
  * weights, views of one storage), and what it sees is tensor `source` of the source catalog.
@@ -71,6 +102,8 @@ SW_MUST_USE sw_status swi_layout_freeze(swi_layout *layout, sw_error *err);
 /* After freezing: */
 const sw_catalog *swi_layout_catalog(const swi_layout *layout);
 uint32_t swi_layout_source(const swi_layout *layout, uint32_t tensor);
+/* The tensor of the source catalog whose elements scale it; -1: none does. */
+int64_t swi_layout_scale_of(const swi_layout *layout, uint32_t tensor);
 size_t swi_layout_view_count(const swi_layout *layout);
 const swi_layout_view *swi_layout_view_at(const swi_layout *layout, size_t i);
 typedef struct swi_literal {
