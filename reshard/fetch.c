@@ -218,6 +218,27 @@ static sw_status read_strided(const job *j, swi_box *box, uint8_t *window, sw_er
     return status;
 }
 
+/* ---- constants --------------------------------------------------------------------------------
+ */
+
+/* Every element is the same where the box steps whole patterns. */
+static sw_status fill_constant(const job *j, swi_box *box, uint8_t *window, sw_error *err)
+{
+    uint8_t element[16]; /* the largest type */
+    const int64_t period = j->extent->pattern_bytes;
+    for (uint32_t k = 0; k < box->axes; k++) {
+        if (box->length[k] > 1 && box->far_stride[k] % period != 0)
+            return swi_fail(err, SW_ERR_UNSUPPORTED, "part of a constant off its pattern");
+        box->far_stride[k] = 0;
+    }
+    for (uint32_t i = 0; i < j->element_bytes; i++)
+        element[i] = j->extent->pattern[(box->far_base + i) % period];
+    box->far_base = 0;
+    swi_box_normalise(box);
+    swi_box_copy_near(box, window, element);
+    return SW_OK;
+}
+
 /* ---- a move -----------------------------------------------------------------------------------
  */
 
@@ -234,6 +255,8 @@ static sw_status run_move(job *j, const swi_move *move, uint8_t *window, sw_erro
     memcpy(box.length, move->length, sizeof box.length);
     memcpy(box.far_stride, move->blob_stride, sizeof box.far_stride);
     memcpy(box.near_stride, move->window_stride, sizeof box.near_stride);
+    if (extent->pattern_bytes > 0)
+        return fill_constant(j, &box, window, err);
     /* A strided record, or a part of a larger one, does not pass in pieces that add up. */
     j->tracked = f->track != NULL && extent->has_crc && !extent->strided &&
                  extent->start_bytes == 0 && j->blob->bytes == extent->stored_bytes;

@@ -12,9 +12,14 @@
 
 typedef struct swi_blob_ops swi_blob_ops;
 
+/* The file of a blob that lies in none. */
+#define SWI_NO_FILE UINT32_MAX
+/* The longest pattern of a constant blob. */
+#define SWI_PATTERN_MAX 8U
+
 typedef struct swi_blob {
     const swi_blob_ops *ops;
-    uint32_t file;         /* index in its catalog */
+    uint32_t file;         /* index in its catalog; SWI_NO_FILE */
     uint32_t aux;          /* meaning is the kind's own */
     uint64_t offset_bytes; /* where its bytes begin in the file */
     uint64_t stored_bytes; /* how many bytes of the file are its own */
@@ -36,6 +41,9 @@ typedef struct swi_extent {
      */
     bool strided;
     uint64_t start_bytes;
+    /* Not stored at all: these bytes over and over (0: stored). */
+    uint32_t pattern_bytes;
+    uint8_t pattern[SWI_PATTERN_MAX];
     uint32_t axes;
     int64_t shape[SW_MAX_AXES];
     int64_t stride_bytes[SW_MAX_AXES];
@@ -86,5 +94,10 @@ struct swi_blob_ops {
 
 /* A plain slice of a file: dense, no CRC. */
 extern const swi_blob_ops swi_blob_slice;
+
+/* A pattern of bytes over and over, in no file (CAT-16). Nothing is read for it. */
+extern const swi_blob_ops swi_blob_constant;
+/* `pattern` is of 1 to SWI_PATTERN_MAX bytes. */
+swi_blob swi_blob_make_constant(const uint8_t *pattern, uint32_t pattern_bytes, uint64_t bytes);
 
 #endif

@@ -127,7 +127,7 @@ void swi_catalog_blob(const sw_catalog *catalog, uint32_t id, swi_blob *out)
 
 const char *swi_catalog_path(const sw_catalog *catalog, uint32_t file)
 {
-    return swi_names_at(catalog->paths, file, NULL);
+    return file == SWI_NO_FILE ? "" : swi_names_at(catalog->paths, file, NULL);
 }
 
 const char *swi_catalog_path_of(const void *catalog, uint32_t file)
@@ -137,7 +137,7 @@ const char *swi_catalog_path_of(const void *catalog, uint32_t file)
 
 uint64_t swi_catalog_file_bytes(const sw_catalog *catalog, uint32_t file)
 {
-    return catalog->file_bytes[file];
+    return file == SWI_NO_FILE ? UINT64_MAX : catalog->file_bytes[file];
 }
 
 sw_status swi_tensor_defect(const sw_catalog *catalog, uint32_t tensor)

@@ -84,6 +84,7 @@ SW_MUST_USE sw_status swi_builder_freeze(swi_builder *builder, sw_report *report
 
 uint32_t swi_catalog_blob_count(const sw_catalog *catalog);
 void swi_catalog_blob(const sw_catalog *catalog, uint32_t id, swi_blob *out);
+/* "" and UINT64_MAX for SWI_NO_FILE. */
 const char *swi_catalog_path(const sw_catalog *catalog, uint32_t file);
 uint64_t swi_catalog_file_bytes(const sw_catalog *catalog, uint32_t file);
 /* SW_OK, or the class of the first defect found in this tensor. */

@@ -135,7 +135,8 @@ static sw_status check_blobs(freeze *f, sw_error *err)
     swi_blob blob;
     for (size_t i = 0; i < f->c->blobs.count && status == SW_OK; i++) {
         swi_catalog_blob(f->c, (uint32_t)i, &blob);
-        if (!swi_range_inside(blob.offset_bytes, blob.stored_bytes, f->c->file_bytes[blob.file]))
+        if (!swi_range_inside(blob.offset_bytes, blob.stored_bytes,
+                              swi_catalog_file_bytes(f->c, blob.file)))
             status = note_short_blob(f, (uint32_t)i, &blob, err);
     }
     return status;
@@ -325,7 +326,8 @@ static sw_status load_keys(freeze *f, uint32_t tensor, size_t *kept, sw_error *e
         if (swi_piece_check(&p, t->elements, sw_dtype_bytes((sw_dtype)t->dtype), blob.bytes,
                             &cause) == SW_OK) {
             f->keys[n++] = (piece_key){swi_piece_first(&p), swi_piece_end(&p), (uint32_t)record};
-            count_held(&bytes, &p, sw_dtype_bytes((sw_dtype)t->dtype));
+            if (blob.file != SWI_NO_FILE)
+                count_held(&bytes, &p, sw_dtype_bytes((sw_dtype)t->dtype));
         } else if (outside++ == 0) {
             first_cause = cause;
             first_bad = p;
@@ -497,6 +499,8 @@ static sw_status check_repeats(const freeze *f, sw_error *err)
     for (uint32_t i = 0; i < swi_catalog_blob_count(f->c); i++) {
         swi_blob blob;
         swi_catalog_blob(f->c, i, &blob);
+        if (blob.file == SWI_NO_FILE)
+            continue;
         if (!swi_add_u64(stored, blob.bytes, &stored) || stored >= f->held_bytes / REPEATS_MAX)
             return SW_OK;
     }

@@ -199,6 +199,26 @@ sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size,
     return SW_OK;
 }
 
+sw_status swi_packed_copy(swi_packed *to, const swi_packed *from, sw_error *err)
+{
+    size_t blocks = (from->count + BLOCK - 1) / BLOCK;
+    if (from->count == 0)
+        return SW_OK;
+    sw_status status =
+        swi_grow_raw((void **)&to->at, &to->at_capacity, from->count, sizeof *to->at, err);
+    if (status == SW_OK)
+        status =
+            swi_grow_raw((void **)&to->block, &to->block_capacity, blocks, sizeof *to->block, err);
+    if (status == SW_OK)
+        status = swi_buf_append(&to->bytes, from->bytes.data, from->bytes.size, err);
+    if (status != SW_OK)
+        return status;
+    memcpy(to->at, from->at, from->count * sizeof *to->at);
+    memcpy(to->block, from->block, blocks * sizeof *to->block);
+    to->count = from->count;
+    return SW_OK;
+}
+
 const uint8_t *swi_packed_at(const swi_packed *packed, size_t i)
 {
     return packed->bytes.data + packed->block[i / BLOCK] + packed->at[i];

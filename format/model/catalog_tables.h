@@ -29,6 +29,8 @@ typedef struct swi_packed {
 
 SW_MUST_USE sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size,
                                      sw_error *err);
+/* Fills an empty one; on failure it may be filled in part. */
+SW_MUST_USE sw_status swi_packed_copy(swi_packed *to, const swi_packed *from, sw_error *err);
 const uint8_t *swi_packed_at(const swi_packed *packed, size_t i);
 void swi_packed_trim(swi_packed *packed);
 void swi_packed_free(swi_packed *packed);
