@@ -2,18 +2,7 @@
 
 #include <string.h>
 
-/*
- * All in integers: what the processor's conversions give depends on the rounding and flush-to-zero
- * modes that the calling program may have set.
- */
-
-/* Binary floating point: 1 sign bit, exponent bits, mantissa bits. */
-typedef struct layout {
-    uint32_t exponent_bits;
-    uint32_t mantissa_bits;
-} layout;
-
-static const layout f16_layout = {5, 10}, bf16_layout = {8, 7}, f32_layout = {8, 23};
+#include "cast_bits.h"
 
 static bool is_castable(sw_dtype dtype)
 {
@@ -25,68 +14,7 @@ bool swi_cast_possible(sw_dtype from, sw_dtype to)
     return from == to ? sw_dtype_bytes(from) > 0 : is_castable(from) && is_castable(to);
 }
 
-typedef struct counts {
-    uint64_t overflows;
-    uint64_t underflows;
-} counts;
-
 /* ---- any to any, by way of float64 bits ------------------------------------------------------ */
-
-#define F64_NAN_QUIET (UINT64_C(1) << 51)
-#define F64_INFINITE (UINT64_C(0x7ff) << 52)
-
-static uint64_t widen(uint64_t bits, layout in)
-{
-    uint32_t m_bits = in.mantissa_bits, e_max = (1U << in.exponent_bits) - 1;
-    uint64_t sign = bits >> (in.exponent_bits + m_bits) << 63;
-    uint64_t exponent = bits >> m_bits & e_max;
-    uint64_t mantissa = (bits & ((UINT64_C(1) << m_bits) - 1)) << (52 - m_bits);
-    uint64_t bias = 1023 - e_max / 2;
-    if (exponent == e_max)
-        return sign | F64_INFINITE | mantissa | (mantissa != 0 ? F64_NAN_QUIET : 0);
-    if (exponent != 0)
-        return sign | (exponent + bias) << 52 | mantissa;
-    if (mantissa == 0)
-        return sign;
-    /* A denormal: the leading one moves to the place that is not stored. */
-    uint32_t shift = (uint32_t)__builtin_clzll(mantissa) - 11;
-    mantissa = mantissa << shift & ((UINT64_C(1) << 52) - 1);
-    return sign | (bias + 1 - shift) << 52 | mantissa;
-}
-
-static uint64_t round_shift(uint64_t v, uint32_t shift)
-{
-    uint64_t half = UINT64_C(1) << (shift - 1), rest = v & (half * 2 - 1), q = v >> shift;
-    return q + (rest > half || (rest == half && (q & 1) != 0));
-}
-
-static uint64_t narrow(uint64_t bits, layout out, counts *count)
-{
-    uint32_t m_bits = out.mantissa_bits, e_max = (1U << out.exponent_bits) - 1;
-    uint64_t sign = bits >> 63 << (out.exponent_bits + m_bits);
-    uint64_t infinite = (uint64_t)e_max << m_bits;
-    uint64_t magnitude = bits & ~(UINT64_C(1) << 63),
-             mantissa = magnitude & (F64_NAN_QUIET * 2 - 1);
-    if (magnitude > F64_INFINITE)
-        return sign | infinite | UINT64_C(1) << (m_bits - 1) | mantissa >> (52 - m_bits);
-    if (magnitude == F64_INFINITE || magnitude == 0)
-        return sign | (magnitude != 0 ? infinite : 0);
-    int64_t exponent = (int64_t)(magnitude >> 52) - 1023 + e_max / 2;
-    uint64_t result = 0;
-    if (exponent >= (int64_t)e_max) {
-        result = infinite;
-    } else if (exponent > 0) {
-        uint64_t whole = mantissa | UINT64_C(1) << 52;
-        result = ((uint64_t)(exponent - 1) << m_bits) + round_shift(whole, 52 - m_bits);
-    } else if (magnitude >> 52 != 0 && exponent > -54) {
-        uint64_t whole = mantissa | UINT64_C(1) << 52;
-        uint32_t shift = 52 - m_bits + (uint32_t)(1 - exponent);
-        result = shift < 64 ? round_shift(whole, shift) : 0;
-    }
-    count->overflows += result == infinite;
-    count->underflows += result == 0;
-    return sign | result;
-}
 
 static uint64_t load_f64(const uint8_t *in, sw_dtype from)
 {
@@ -96,31 +24,31 @@ static uint64_t load_f64(const uint8_t *in, sw_dtype from)
     switch (from) {
     case SW_F16:
         memcpy(&half, in, sizeof half);
-        return widen(half, f16_layout);
+        return swi_bits_widen(half, swi_f16_bits);
     case SW_BF16:
         memcpy(&half, in, sizeof half);
-        return widen(half, bf16_layout);
+        return swi_bits_widen(half, swi_bf16_bits);
     case SW_F32:
         memcpy(&word, in, sizeof word);
-        return widen(word, f32_layout);
+        return swi_bits_widen(word, swi_f32_bits);
     default:
         memcpy(&whole, in, sizeof whole);
         return whole;
     }
 }
 
-static void store_f64(uint64_t bits, uint8_t *out, sw_dtype to, counts *count)
+static void store_f64(uint64_t bits, uint8_t *out, sw_dtype to, swi_cast_counts *count)
 {
     uint16_t half;
     uint32_t word;
     switch (to) {
     case SW_F16:
     case SW_BF16:
-        half = (uint16_t)narrow(bits, to == SW_F16 ? f16_layout : bf16_layout, count);
+        half = (uint16_t)swi_bits_narrow(bits, to == SW_F16 ? swi_f16_bits : swi_bf16_bits, count);
         memcpy(out, &half, sizeof half);
         break;
     case SW_F32:
-        word = (uint32_t)narrow(bits, f32_layout, count);
+        word = (uint32_t)swi_bits_narrow(bits, swi_f32_bits, count);
         memcpy(out, &word, sizeof word);
         break;
     default:
@@ -130,7 +58,7 @@ static void store_f64(uint64_t bits, uint8_t *out, sw_dtype to, counts *count)
 }
 
 static void cast_any(const uint8_t *in, sw_dtype from, uint8_t *out, sw_dtype to, size_t elements,
-                     counts *count)
+                     swi_cast_counts *count)
 {
     size_t in_bytes = sw_dtype_bytes(from), out_bytes = sw_dtype_bytes(to);
     for (size_t i = 0; i < elements; i++)
@@ -145,7 +73,7 @@ static void cast_any(const uint8_t *in, sw_dtype from, uint8_t *out, sw_dtype to
 #define F32_INFINITE UINT32_C(0x7f800000)
 
 static void f32_to_bf16_block(const uint32_t in[restrict BLOCK], uint16_t out[restrict BLOCK],
-                              counts *count)
+                              swi_cast_counts *count)
 {
     uint32_t overflows = 0, underflows = 0;
     for (size_t i = 0; i < BLOCK; i++) {
@@ -169,7 +97,7 @@ static void bf16_to_f32_block(const uint16_t in[restrict BLOCK], uint32_t out[re
 }
 
 /* Whole blocks; returns how many elements they were. */
-static size_t f32_to_bf16(const uint8_t *in, uint8_t *out, size_t elements, counts *count)
+static size_t f32_to_bf16(const uint8_t *in, uint8_t *out, size_t elements, swi_cast_counts *count)
 {
     size_t done = 0;
     for (; elements - done >= BLOCK; done += BLOCK) {
@@ -203,7 +131,7 @@ void swi_cast(const void *in, sw_dtype from, void *out, sw_dtype to, size_t coun
     }
     const uint8_t *src = in;
     uint8_t *dst = out;
-    counts seen = {0, 0};
+    swi_cast_counts seen = {0, 0};
     size_t done = 0;
     if (from == SW_F32 && to == SW_BF16)
         done = f32_to_bf16(src, dst, count, &seen);
