@@ -4,18 +4,6 @@
 
 #include "base/error.h"
 
-/* Part i of `parts` of [*offset, *offset + *length), as torch.chunk gives them. */
-static void chunk(uint64_t parts, uint64_t i, int64_t *offset, int64_t *length)
-{
-    uint64_t n = (uint64_t)*length;
-    uint64_t step = n / parts + (n % parts != 0);
-    uint64_t from = step != 0 && i > n / step ? n : i * step;
-    from = from > n ? n : from;
-    uint64_t to = n - from > step ? from + step : n;
-    *offset += (int64_t)from;
-    *length = (int64_t)(to - from);
-}
-
 /*
  * The axes of the mesh that divide dimension d, in the order in which they do: plain ones from left
  * to right, then strided ones from right to left, each of which says how many parts there are then.
@@ -60,7 +48,7 @@ sw_status swi_placed_box(const swi_placements *p, uint64_t number, uint32_t axes
         offset[d] = 0;
         length[d] = shape[d];
         for (uint32_t i = 0; i < count; i++)
-            chunk(p->size[order[i]], coordinate[order[i]], &offset[d], &length[d]);
+            swi_chunk(p->size[order[i]], coordinate[order[i]], &offset[d], &length[d]);
     }
     return SW_OK;
 }

@@ -2,9 +2,8 @@
 #ifndef SW_CONVERT_PLACEMENTS_H
 #define SW_CONVERT_PLACEMENTS_H
 
+#include "notation/chunk.h"
 #include "shardwright_format.h"
-
-#define SWI_MESH_AXES_MAX 8
 
 typedef enum swi_placement_kind {
     SWI_REPLICATE = 0,
