@@ -16,19 +16,25 @@
 
 /* ---- the budget ----------------------------------------------------------------------------- */
 
-/* Bytes in the destination's type for `*of` bytes of source, at worst; 0 when nothing is cast. */
+/*
+ * Bytes in the destination's type for `*of` bytes of source, factors included, at worst; 0 when
+ * all is written as it is read.
+ */
 static uint64_t find_growth(const sw_catalog *source, const swi_layout *layout, uint64_t *of)
 {
     const sw_catalog *target = swi_layout_catalog(layout);
     uint64_t growth = 0;
     *of = 1;
-    for (size_t t = 0; t < sw_catalog_tensor_count(target); t++) {
-        sw_tensor_info to, from;
+    for (uint32_t t = 0; t < sw_catalog_tensor_count(target); t++) {
+        sw_tensor_info to, from, factor = {.dtype = SW_DTYPE_NONE};
+        int64_t scale = swi_layout_scale_of(layout, t);
         (void)sw_catalog_tensor(target, t, &to);
-        if (!sw_catalog_tensor(source, swi_layout_source(layout, (uint32_t)t), &from) ||
-            from.dtype == to.dtype)
+        if (!sw_catalog_tensor(source, swi_layout_source(layout, t), &from) ||
+            (scale >= 0 && !sw_catalog_tensor(source, (uint32_t)scale, &factor)) ||
+            (scale < 0 && from.dtype == to.dtype))
             continue;
-        uint64_t a = sw_dtype_bytes(to.dtype), b = sw_dtype_bytes(from.dtype);
+        uint64_t a = sw_dtype_bytes(to.dtype);
+        uint64_t b = (uint64_t)sw_dtype_bytes(from.dtype) + sw_dtype_bytes(factor.dtype);
         if (b != 0 && (growth == 0 || a * *of > growth * b)) {
             growth = a;
             *of = b;

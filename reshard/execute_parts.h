@@ -13,8 +13,8 @@
 /* How the budget is split for one thread. */
 typedef struct swi_budget {
     uint32_t threads;
-    size_t window_bytes; /* source elements of a window */
-    size_t out_bytes;    /* room for them in the destination's type; 0: nothing is cast */
+    size_t window_bytes; /* source elements of a window, and their factors */
+    size_t out_bytes;    /* room for what is made of them; 0: all is written as it is read */
     size_t bounce_bytes;
 } swi_budget;
 

@@ -5,6 +5,7 @@
 #include "box.h"
 #include "cast.h"
 #include "execute_parts.h"
+#include "transform.h"
 
 /* Runs from this size on go straight from the window to the file, one by one. */
 #define DIRECT_RUN ((uint64_t)64 << 10)
@@ -18,18 +19,33 @@ static size_t align_up(uint64_t bytes)
     return (size_t)((bytes + ALIGN - 1) / ALIGN * ALIGN);
 }
 
-static sw_dtype source_type(const swi_run *run, uint32_t tensor)
-{
-    sw_tensor_info info;
-    (void)sw_catalog_tensor(run->source->catalog, swi_layout_source(run->layout, tensor), &info);
-    return info.dtype;
-}
+/* What is done with the elements of a window, and the room that it takes. */
+typedef struct window_form {
+    sw_dtype from, to;
+    sw_dtype factor; /* NONE: they are not scaled */
+    uint64_t elements;
+    size_t in_bytes, factor_bytes;
+    size_t out_bytes; /* 0: they are written as they were read */
+} window_form;
 
-static sw_dtype target_type(const swi_run *run, uint32_t tensor)
+static window_form form_of(const swi_run *run, const swi_window *window)
 {
-    sw_tensor_info info;
-    (void)sw_catalog_tensor(run->target, tensor, &info);
-    return info.dtype;
+    sw_tensor_info from, to, factor = {.dtype = SW_DTYPE_NONE};
+    const sw_catalog *source = run->source->catalog;
+    int64_t scale = swi_layout_scale_of(run->layout, window->tensor);
+    (void)sw_catalog_tensor(source, swi_layout_source(run->layout, window->tensor), &from);
+    (void)sw_catalog_tensor(run->target, window->tensor, &to);
+    if (scale >= 0)
+        (void)sw_catalog_tensor(source, (uint32_t)scale, &factor);
+    window_form form = {.from = from.dtype,
+                        .to = to.dtype,
+                        .factor = factor.dtype,
+                        .elements = window->hi - window->lo};
+    form.in_bytes = align_up(form.elements * sw_dtype_bytes(form.from));
+    form.factor_bytes = align_up(form.elements * sw_dtype_bytes(form.factor));
+    if (form.from != form.to || form.factor != SW_DTYPE_NONE)
+        form.out_bytes = align_up(form.elements * sw_dtype_bytes(form.to));
+    return form;
 }
 
 static bool peek_window(swi_run *run)
@@ -89,15 +105,15 @@ bool swi_unit_take(swi_run *run, swi_unit *out)
         return true;
     while (out->count < SWI_UNIT_MAX && peek_window(run)) {
         const swi_window *w = &run->pending;
-        sw_dtype from = source_type(run, w->tensor), to = target_type(run, w->tensor);
-        size_t need = align_up((w->hi - w->lo) * sw_dtype_bytes(from));
-        size_t need_out = from != to ? align_up((w->hi - w->lo) * sw_dtype_bytes(to)) : 0;
+        const window_form form = form_of(run, w);
+        size_t need = form.in_bytes + form.factor_bytes;
         /* The first one fits by the plan; literals of the next file come before its windows. */
-        if (out->count > 0 && (in + need > most || target + need_out > run->budget.out_bytes ||
-                               literals_due(run) > run->literal_file))
+        if (out->count > 0 &&
+            (in + need > most || target + form.out_bytes > run->budget.out_bytes ||
+             literals_due(run) > run->literal_file))
             break;
         in += need;
-        target += need_out;
+        target += form.out_bytes;
         out->windows[out->count++] = *w;
         run->has_pending = false;
     }
@@ -178,13 +194,39 @@ static sw_status write_move(swi_worker *w, const swi_move *move, uint32_t elemen
 
 /* ---- windows -------------------------------------------------------------------------------- */
 
-static sw_status read_window(swi_worker *w, const swi_window *window, uint8_t *in, sw_error *err)
+/* The moves of the worker, of this tensor of the source. */
+static sw_status read_moves(swi_worker *w, uint32_t tensor, uint8_t *in, sw_error *err)
 {
-    uint32_t source = swi_layout_source(w->run->layout, window->tensor);
-    sw_status status = swi_plan_reads(w->run->plan, window, &w->moves, err);
+    sw_status status = SW_OK;
     for (size_t i = 0; i < w->moves.count && status == SW_OK; i++)
-        status = swi_fetch_move(&w->fetch, source, &w->moves.items[i], in, err);
+        status = swi_fetch_move(&w->fetch, tensor, &w->moves.items[i], in, err);
     return status;
+}
+
+/* Elements, behind them their factors. */
+static sw_status read_window(swi_worker *w, const swi_window *window, const window_form *form,
+                             uint8_t *in, sw_error *err)
+{
+    const swi_run *run = w->run;
+    sw_status status = swi_plan_reads(run->plan, window, &w->moves, err);
+    if (status == SW_OK)
+        status = read_moves(w, swi_layout_source(run->layout, window->tensor), in, err);
+    if (status != SW_OK || form->factor == SW_DTYPE_NONE)
+        return status;
+    uint32_t scale = (uint32_t)swi_layout_scale_of(run->layout, window->tensor);
+    status = swi_plan_scales(run->plan, window, &w->moves, err);
+    return status == SW_OK ? read_moves(w, scale, in + form->in_bytes, err) : status;
+}
+
+static void transform_window(swi_worker *w, const window_form *form, const uint8_t *in,
+                             uint8_t *out)
+{
+    const swi_scale_in scaled = {
+        .elements = in, .from = form->from, .factors = in + form->in_bytes, .factor = form->factor};
+    if (form->factor != SW_DTYPE_NONE)
+        swi_scale(&scaled, out, form->to, form->elements, &w->tally);
+    else
+        swi_cast(in, form->from, out, form->to, form->elements, &w->tally);
 }
 
 static sw_status write_window(swi_worker *w, const swi_window *window, const uint8_t *out,
@@ -215,22 +257,18 @@ static sw_status do_windows(swi_worker *w, sw_error *err)
     sw_status status = SW_OK;
     for (uint32_t i = 0; i < w->unit.count && status == SW_OK; i++) {
         const swi_window *window = &w->unit.windows[i];
-        uint64_t elements = window->hi - window->lo;
-        sw_dtype from = source_type(w->run, window->tensor);
-        sw_dtype to = target_type(w->run, window->tensor);
-        const uint8_t *result = in;
-        status = read_window(w, window, in, err);
+        const window_form form = form_of(w->run, window);
+        const uint8_t *result = form.out_bytes > 0 ? out : in;
+        status = read_window(w, window, &form, in, err);
         if (status != SW_OK)
             return status;
-        if (from != to) {
-            swi_cast(in, from, out, to, elements, &w->tally);
-            result = out;
-            out += align_up(elements * sw_dtype_bytes(to));
-        }
-        in += align_up(elements * sw_dtype_bytes(from));
-        status = write_window(w, window, result, sw_dtype_bytes(to), err);
+        if (form.out_bytes > 0)
+            transform_window(w, &form, in, out);
+        in += form.in_bytes + form.factor_bytes;
+        out += form.out_bytes;
+        status = write_window(w, window, result, sw_dtype_bytes(form.to), err);
         if (status == SW_OK)
-            status = digest_window(w, window, result, to, err);
+            status = digest_window(w, window, result, form.to, err);
     }
     return status == SW_OK ? flush(w, err) : status;
 }

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cast.h"
 #include "cover.h"
+#include "transform.h"
 
 typedef enum need {
     NEED_ALL = 0, /* no file that takes of it is finished */
@@ -17,6 +18,7 @@ typedef enum need {
 /* What the walk keeps of a destination tensor. */
 typedef struct item {
     swi_cover from, to;
+    swi_cover scale; /* of the factors; {0}: it is not scaled */
     uint64_t elements;
     uint64_t step;  /* elements of a window */
     uint64_t outer; /* windows do not reach over a multiple of it */
@@ -72,9 +74,9 @@ static void choose_windows(const sw_tensor_info *info, uint64_t max_elements, it
     it->outer = outer;
 }
 
-static void set_windows(const sw_tensor_info *info, uint32_t source_bytes, uint64_t window_bytes,
-                        item *it)
+static void set_windows(const sw_tensor_info *info, uint64_t window_bytes, item *it)
 {
+    uint64_t source_bytes = (uint64_t)it->from.element_bytes + it->scale.element_bytes;
     uint64_t from = piece_spread(&it->from), to = piece_spread(&it->to);
     uint64_t spread = from > to ? from : to;
     uint64_t usual = window_bytes < SWI_WINDOW_USUAL ? window_bytes : SWI_WINDOW_USUAL;
@@ -84,8 +86,9 @@ static void set_windows(const sw_tensor_info *info, uint32_t source_bytes, uint6
     choose_windows(info, bytes > source_bytes ? bytes / source_bytes : 1, it);
 }
 
-static sw_status check_pair(const sw_catalog *source, uint32_t tensor, const sw_tensor_info *to,
-                            sw_tensor_info *from, sw_error *err)
+/* A tensor of the source that is whole and has the shape of `to`. */
+static sw_status check_source(const sw_catalog *source, uint32_t tensor, const sw_tensor_info *to,
+                              sw_tensor_info *from, sw_error *err)
 {
     swi_quoted room;
     const char *name = swi_quote_str(&room, to->name);
@@ -105,10 +108,34 @@ static sw_status check_pair(const sw_catalog *source, uint32_t tensor, const sw_
         return swi_fail(err, SW_ERR_CONFLICT,
                         "tensor \"%s\": its shape in the destination is not that of the source",
                         name);
-    if (!swi_cast_possible(from->dtype, to->dtype))
-        return swi_fail(err, SW_ERR_UNSUPPORTED, "tensor \"%s\": %s cannot be cast to %s", name,
-                        sw_dtype_name(from->dtype), sw_dtype_name(to->dtype));
     return SW_OK;
+}
+
+static sw_status check_pair(const sw_catalog *source, uint32_t tensor, const sw_tensor_info *to,
+                            sw_tensor_info *from, sw_error *err)
+{
+    swi_quoted room;
+    sw_status status = check_source(source, tensor, to, from, err);
+    if (status == SW_OK && !swi_cast_possible(from->dtype, to->dtype))
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "tensor \"%s\": %s cannot be cast to %s",
+                        swi_quote_str(&room, to->name), sw_dtype_name(from->dtype),
+                        sw_dtype_name(to->dtype));
+    return status;
+}
+
+static sw_status check_scaled(const sw_catalog *source, uint32_t tensor, uint32_t scale,
+                              const sw_tensor_info *to, sw_tensor_info *from, sw_error *err)
+{
+    swi_quoted room;
+    sw_tensor_info factor;
+    sw_status status = check_source(source, tensor, to, from, err);
+    if (status == SW_OK)
+        status = check_source(source, scale, to, &factor, err);
+    if (status == SW_OK && !swi_scale_possible(from->dtype, factor.dtype, to->dtype))
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "tensor \"%s\": %s times %s cannot be made to %s",
+                        swi_quote_str(&room, to->name), sw_dtype_name(from->dtype),
+                        sw_dtype_name(factor.dtype), sw_dtype_name(to->dtype));
+    return status;
 }
 
 static need find_need(const swi_plan *plan, uint32_t tensor, uint64_t pieces)
@@ -129,12 +156,16 @@ static need find_need(const swi_plan *plan, uint32_t tensor, uint64_t pieces)
     return !finished ? NEED_ALL : open ? NEED_SOME : NEED_NONE;
 }
 
-static sw_status make_item(swi_plan *plan, uint32_t tensor, uint32_t source, uint64_t window_bytes,
-                           sw_error *err)
+static sw_status make_item(swi_plan *plan, const swi_layout *layout, uint32_t tensor,
+                           uint64_t window_bytes, sw_error *err)
 {
     sw_tensor_info to, from;
+    uint32_t source = swi_layout_source(layout, tensor);
+    int64_t scale = swi_layout_scale_of(layout, tensor);
     (void)sw_catalog_tensor(plan->target, tensor, &to);
-    sw_status status = check_pair(plan->source, source, &to, &from, err);
+    sw_status status = scale < 0
+                           ? check_pair(plan->source, source, &to, &from, err)
+                           : check_scaled(plan->source, source, (uint32_t)scale, &to, &from, err);
     if (status != SW_OK)
         return status;
     item *it = &plan->items[tensor];
@@ -143,12 +174,14 @@ static sw_status make_item(swi_plan *plan, uint32_t tensor, uint32_t source, uin
     if (it->elements == 0 || it->needed == NEED_NONE)
         return SW_OK;
     status = swi_cover_make(plan->source, source, true, &it->from, err);
+    if (status == SW_OK && scale >= 0)
+        status = swi_cover_make(plan->source, (uint32_t)scale, true, &it->scale, err);
     if (status == SW_OK)
         status = swi_cover_make(plan->target, tensor, false, &it->to, err);
     if (status != SW_OK)
         return status;
     plan->bytes += from.bytes;
-    set_windows(&to, it->from.element_bytes, window_bytes, it);
+    set_windows(&to, window_bytes, it);
     return SW_OK;
 }
 
@@ -235,7 +268,7 @@ sw_status swi_plan_make(const sw_catalog *source, const swi_layout *layout, uint
     plan->count = count;
     status = note_skipped(plan, skip_file, skip_ctx, err);
     for (uint32_t t = 0; t < count && status == SW_OK; t++)
-        status = make_item(plan, t, swi_layout_source(layout, t), window_bytes, err);
+        status = make_item(plan, layout, t, window_bytes, err);
     if (status == SW_OK)
         status = make_order(plan, err);
     if (status != SW_OK)
@@ -253,6 +286,7 @@ void swi_plan_free(swi_plan *plan)
         return;
     for (uint32_t t = 0; t < plan->count; t++) {
         swi_cover_end(&plan->items[t].from);
+        swi_cover_end(&plan->items[t].scale);
         swi_cover_end(&plan->items[t].to);
     }
     free(plan->items);
@@ -270,7 +304,8 @@ uint64_t swi_plan_memory(const swi_plan *plan)
 {
     uint64_t sum = sizeof *plan + plan->count * (sizeof(item) + sizeof(uint32_t));
     for (uint32_t t = 0; t < plan->count; t++)
-        sum += swi_cover_memory(&plan->items[t].from) + swi_cover_memory(&plan->items[t].to);
+        sum += swi_cover_memory(&plan->items[t].from) + swi_cover_memory(&plan->items[t].scale) +
+               swi_cover_memory(&plan->items[t].to);
     return sum;
 }
 
@@ -330,12 +365,12 @@ void swi_moves_free(swi_moves *moves)
     *moves = (swi_moves){0};
 }
 
-sw_status swi_plan_reads(const swi_plan *plan, const swi_window *window, swi_moves *moves,
-                         sw_error *err)
+/* All elements of the window must be there. */
+static sw_status reads_of(const swi_plan *plan, const swi_cover *cover, const swi_window *window,
+                          swi_moves *moves, sw_error *err)
 {
     uint64_t held;
-    sw_status status = swi_cover_moves(&plan->items[window->tensor].from, window->lo, window->hi,
-                                       moves, &held, err);
+    sw_status status = swi_cover_moves(cover, window->lo, window->hi, moves, &held, err);
     if (status == SW_OK && held != window->hi - window->lo) {
         sw_tensor_info info;
         swi_quoted room;
@@ -346,6 +381,20 @@ sw_status swi_plan_reads(const swi_plan *plan, const swi_window *window, swi_mov
                         swi_quote_str(&room, info.name), held, window->hi - window->lo, window->lo);
     }
     return status;
+}
+
+sw_status swi_plan_reads(const swi_plan *plan, const swi_window *window, swi_moves *moves,
+                         sw_error *err)
+{
+    return reads_of(plan, &plan->items[window->tensor].from, window, moves, err);
+}
+
+sw_status swi_plan_scales(const swi_plan *plan, const swi_window *window, swi_moves *moves,
+                          sw_error *err)
+{
+    const swi_cover *scale = &plan->items[window->tensor].scale;
+    moves->count = 0;
+    return scale->catalog != NULL ? reads_of(plan, scale, window, moves, err) : SW_OK;
 }
 
 sw_status swi_plan_writes(const swi_plan *plan, const swi_window *window, swi_moves *moves,

@@ -2,11 +2,11 @@
  * The plan: destination ∩ source, as a walk over windows, never a list of all operations.
  *
  * A window is a flat interval of one destination tensor, at most window_bytes of source elements
- * and usually no more than SWI_WINDOW_USUAL (larger ones keep the reads of many column shards
- * long); whole rows where a row fits. In it, each source piece is cut to the interval: moves from a
- * blob's dense byte space into the window (a dense row-major buffer of the interval, source dtype),
- * and each destination piece likewise: moves from the window (destination dtype) to a blob. Row and
- * column shards, joins and permutations all take this path.
+ * (with their factors, if it is scaled) and usually no more than SWI_WINDOW_USUAL (larger ones keep
+ * the reads of many column shards long); whole rows where a row fits. In it, each source piece is
+ * cut to the interval: moves from a blob's dense byte space into the window (a dense row-major
+ * buffer of the interval, source dtype), and each destination piece likewise: moves from the window
+ * (destination dtype) to a blob. Row and column shards, joins and permutations all take this path.
  */
 #ifndef SW_RESHARD_PLAN_H
 #define SW_RESHARD_PLAN_H
@@ -44,7 +44,7 @@ typedef struct swi_plan swi_plan;
 /*
  * `skip_file` (may be NULL) says which destination files are finished already: windows that only
  * serve those are left out. Fails when a source tensor has a defect, another shape, or a dtype that
- * cannot be cast, naming it.
+ * cannot be cast (or scaled), naming it.
  */
 typedef bool (*swi_skip_fn)(const void *ctx, uint32_t file);
 SW_MUST_USE sw_status swi_plan_make(const sw_catalog *source, const swi_layout *layout,
@@ -75,14 +75,17 @@ SW_MUST_USE sw_status swi_plan_reads(const swi_plan *plan, const swi_window *win
                                      swi_moves *moves, sw_error *err);
 SW_MUST_USE sw_status swi_plan_writes(const swi_plan *plan, const swi_window *window,
                                       swi_moves *moves, sw_error *err);
+/* As the reads, of the factors of a scaled tensor (swi_layout_scale); none of any other. */
+SW_MUST_USE sw_status swi_plan_scales(const swi_plan *plan, const swi_window *window,
+                                      swi_moves *moves, sw_error *err);
 
 /*
  * Proves the plan, streaming and sharing no code with it: the windows tile every destination
  * tensor; in each, the reads fill every element of the window exactly once from the place that the
- * source catalog gives for that very element, and the writes put each where the destination's
- * catalog says. What only files that are skipped take may be left out. SW_ERR_CONFLICT with tensor
- * and element when not (a defect of this program). Large plans are proven by work's threads, each
- * taking some of the tensors.
+ * source catalog gives for that very element, and so do the reads of its factors when it is scaled;
+ * the writes put each where the destination's catalog says, in every copy. What only files that are
+ * skipped take may be left out. SW_ERR_CONFLICT with tensor and element when not (a defect of this
+ * program). Large plans are proven by work's threads, each taking some of the tensors.
  */
 SW_MUST_USE sw_status swi_plan_check(const swi_plan *plan, const sw_catalog *source,
                                      const swi_layout *layout, const sw_work_options *work,
@@ -95,6 +98,8 @@ typedef struct swi_plan_view {
     sw_status (*reads)(const void *ctx, const swi_window *window, swi_moves *moves, sw_error *err);
     sw_status (*writes)(const void *ctx, const swi_window *window, swi_moves *moves, sw_error *err);
     bool (*skips)(const void *ctx, uint32_t file);
+    /* May be NULL when the layout scales nothing. */
+    sw_status (*scales)(const void *ctx, const swi_window *window, swi_moves *moves, sw_error *err);
 } swi_plan_view;
 SW_MUST_USE sw_status swi_plan_check_view(const swi_plan_view *view, const sw_catalog *source,
                                           const swi_layout *layout, const sw_work_options *work,

@@ -277,14 +277,21 @@ static bool mark_move(marks *m, const swi_move *move, uint64_t element_bytes)
 /* ---- a window
  * ------------------------------------------------------------------------------------- */
 
+/* Which piece a move is a box of. */
+typedef struct matched {
+    uint64_t piece;
+    size_t move;
+} matched;
+
 typedef struct check {
     const swi_plan_view *view;
     uint32_t part, parts; /* this one checks every parts-th tensor */
     const sw_catalog *target;
-    side from, to;
+    side from, scale, to;
+    bool scaled;
     swi_moves moves;
-    uint64_t *piece_of; /* of each move */
-    size_t piece_capacity;
+    matched *matched; /* one for each move */
+    size_t matched_capacity;
     marks marked;
 } check;
 
@@ -320,8 +327,8 @@ static uint64_t move_elements(const swi_move *move)
 static sw_status match_moves(check *c, side *s, const swi_window *w, const char *what,
                              sw_error *err)
 {
-    sw_status status = swi_grow_array((void **)&c->piece_of, &c->piece_capacity, c->moves.count,
-                                      sizeof *c->piece_of, err);
+    sw_status status = swi_grow_array((void **)&c->matched, &c->matched_capacity, c->moves.count,
+                                      sizeof *c->matched, err);
     if (status != SW_OK)
         return status;
     for (size_t i = 0; i < c->moves.count; i++) {
@@ -332,40 +339,38 @@ static sw_status match_moves(check *c, side *s, const swi_window *w, const char 
             swi_piece piece;
             swi_tensor_piece(s->catalog, s->tensor, s->sorted[n].piece, &piece);
             found = move_is_box_of(move, &piece, (int64_t)w->lo, (int64_t)s->element_bytes);
-            c->piece_of[i] = s->sorted[n].piece;
+            c->matched[i] = (matched){.piece = s->sorted[n].piece, .move = i};
         }
         if (!found)
             return fail_check(c, w->tensor, w->lo + (uint64_t)move->window_base / s->element_bytes,
                               what, err);
-        s->taken[c->piece_of[i]] += move_elements(move);
+        s->taken[c->matched[i].piece] += move_elements(move);
     }
     return SW_OK;
 }
 
-static bool covers_whole(const swi_moves *moves, uint64_t bytes, uint64_t element_bytes)
+static bool covers_whole(const swi_move *move, uint64_t bytes, uint64_t element_bytes)
 {
-    const swi_move *move = &moves->items[0];
-    return moves->count == 1 && move->axes == 1 && move->window_base == 0 &&
+    return move->axes == 1 && move->window_base == 0 &&
            move->window_stride[0] == (int64_t)element_bytes &&
            (uint64_t)move->length[0] * element_bytes == bytes;
 }
 
-/* Every element of the window is filled exactly once. */
-static sw_status check_reads(check *c, const swi_window *w, sw_error *err)
+/* Every element of the window is filled exactly once from this side, by c->moves. */
+static sw_status check_filled(check *c, side *s, const swi_window *w, sw_error *err)
 {
     uint64_t elements = w->hi - w->lo, sum = 0;
-    sw_status status = c->view->reads(c->view->ctx, w, &c->moves, err);
-    if (status == SW_OK)
-        status = match_moves(c, &c->from, w, "is not read from where it lies", err);
+    sw_status status = match_moves(c, s, w, "is not read from where it lies", err);
     if (status != SW_OK)
         return status;
-    if (covers_whole(&c->moves, elements * c->from.element_bytes, c->from.element_bytes))
+    if (c->moves.count == 1 &&
+        covers_whole(&c->moves.items[0], elements * s->element_bytes, s->element_bytes))
         return SW_OK;
     status = clear_marks(&c->marked, elements, err);
     if (status != SW_OK)
         return status;
     for (size_t i = 0; i < c->moves.count; i++) {
-        if (!mark_move(&c->marked, &c->moves.items[i], c->from.element_bytes))
+        if (!mark_move(&c->marked, &c->moves.items[i], s->element_bytes))
             return fail_check(c, w->tensor, w->lo, "a window is read twice in some place", err);
         sum += move_elements(&c->moves.items[i]);
     }
@@ -374,28 +379,60 @@ static sw_status check_reads(check *c, const swi_window *w, sw_error *err)
     return SW_OK;
 }
 
-/* No piece takes an element twice. That it takes all is seen at the end of the tensor. */
+static sw_status check_reads(check *c, const swi_window *w, sw_error *err)
+{
+    sw_status status = c->view->reads(c->view->ctx, w, &c->moves, err);
+    if (status == SW_OK)
+        status = check_filled(c, &c->from, w, err);
+    if (status != SW_OK || !c->scaled)
+        return status;
+    if (c->view->scales == NULL)
+        return fail_check(c, w->tensor, w->lo, "its factors are not read", err);
+    status = c->view->scales(c->view->ctx, w, &c->moves, err);
+    return status == SW_OK ? check_filled(c, &c->scale, w, err) : status;
+}
+
+static int compare_matched(const void *left, const void *right)
+{
+    const matched *a = left, *b = right;
+    if (a->piece != b->piece)
+        return a->piece < b->piece ? -1 : 1;
+    return (a->move > b->move) - (a->move < b->move);
+}
+
+/* None of these moves takes what another one does. */
+static sw_status check_apart(check *c, const matched *moves, size_t count, const swi_window *w,
+                             sw_error *err)
+{
+    uint64_t element_bytes = c->to.element_bytes, elements = w->hi - w->lo;
+    if (count == 1 &&
+        covers_whole(&c->moves.items[moves->move], elements * element_bytes, element_bytes))
+        return SW_OK;
+    sw_status status = clear_marks(&c->marked, elements, err);
+    for (size_t i = 0; i < count && status == SW_OK; i++)
+        if (!mark_move(&c->marked, &c->moves.items[moves[i].move], element_bytes))
+            status = fail_check(c, w->tensor, w->lo, "is written twice", err);
+    return status;
+}
+
+/*
+ * No element is taken twice; where there are copies, by none of them, each looked at by itself.
+ * That every piece takes all of its elements is seen at the end of the tensor.
+ */
 static sw_status check_writes(check *c, const swi_window *w, sw_error *err)
 {
     sw_status status = c->view->writes(c->view->ctx, w, &c->moves, err);
     if (status == SW_OK)
         status = match_moves(c, &c->to, w, "is not written to where it belongs", err);
-    bool replicas = swi_tensor_has_replicas(c->target, c->to.tensor);
-    if (status == SW_OK && !replicas)
-        status = clear_marks(&c->marked, w->hi - w->lo, err);
-    for (size_t i = 0; i < c->moves.count && status == SW_OK; i++) {
-        /* Copies overlap one another: each is looked at by itself, from its first move on. */
-        bool first = true;
-        for (size_t j = 0; replicas && j < i && first; j++)
-            first = c->piece_of[j] != c->piece_of[i];
-        if (replicas && first)
-            status = clear_marks(&c->marked, w->hi - w->lo, err);
-        for (size_t j = i; j < c->moves.count && status == SW_OK && (j == i || replicas); j++) {
-            if (replicas && (!first || c->piece_of[j] != c->piece_of[i]))
-                continue;
-            if (!mark_move(&c->marked, &c->moves.items[j], c->to.element_bytes))
-                status = fail_check(c, w->tensor, w->lo, "is written twice", err);
-        }
+    if (status != SW_OK || !swi_tensor_has_replicas(c->target, c->to.tensor))
+        return status == SW_OK ? check_apart(c, c->matched, c->moves.count, w, err) : status;
+    if (c->moves.count > 1)
+        qsort(c->matched, c->moves.count, sizeof *c->matched, compare_matched);
+    for (size_t i = 0, n; i < c->moves.count && status == SW_OK; i += n) {
+        for (n = 1; i + n < c->moves.count; n++)
+            if (c->matched[i + n].piece != c->matched[i].piece)
+                break;
+        status = check_apart(c, c->matched + i, n, w, err);
     }
     return status;
 }
@@ -468,7 +505,11 @@ static sw_status start_tensor(const check *c, uint32_t tensor, bool *seen, sw_er
 static sw_status set_sides(check *c, const sw_catalog *source, const swi_layout *layout,
                            uint32_t tensor, sw_error *err)
 {
+    int64_t scale = swi_layout_scale_of(layout, tensor);
+    c->scaled = scale >= 0;
     sw_status status = set_side(&c->from, source, swi_layout_source(layout, tensor), err);
+    if (status == SW_OK && c->scaled)
+        status = set_side(&c->scale, source, (uint32_t)scale, err);
     return status == SW_OK ? set_side(&c->to, c->target, tensor, err) : status;
 }
 
@@ -512,9 +553,10 @@ static sw_status check_part(const swi_plan_view *view, const sw_catalog *source,
     status = walk(&c, source, layout, seen, err);
     free(seen);
     free_side(&c.from);
+    free_side(&c.scale);
     free_side(&c.to);
     swi_moves_free(&c.moves);
-    free(c.piece_of);
+    free(c.matched);
     free(c.marked.bits);
     return status;
 }
@@ -598,6 +640,12 @@ static sw_status plan_writes(const void *ctx, const swi_window *window, swi_move
     return swi_plan_writes(ctx, window, moves, err);
 }
 
+static sw_status plan_scales(const void *ctx, const swi_window *window, swi_moves *moves,
+                             sw_error *err)
+{
+    return swi_plan_scales(ctx, window, moves, err);
+}
+
 static bool plan_skips(const void *ctx, uint32_t file)
 {
     return swi_plan_skips(ctx, file);
@@ -612,6 +660,7 @@ sw_status swi_plan_check(const swi_plan *plan, const sw_catalog *source, const s
         .reads = plan_reads,
         .writes = plan_writes,
         .skips = plan_skips,
+        .scales = plan_scales,
     };
     return swi_plan_check_view(&view, source, layout, work, err);
 }

@@ -242,6 +242,11 @@ static sw_status view_writes(const void *ctx, const swi_window *w, swi_moves *mo
     return swi_plan_writes(ctx, w, moves, err);
 }
 
+static sw_status view_scales(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    return swi_plan_scales(ctx, w, moves, err);
+}
+
 /* Finished files are left out, and only they: a check that does not know of them complains. */
 static void test_finished_files(void **state)
 {
@@ -257,7 +262,8 @@ static void test_finished_files(void **state)
         assert_true(swi_plan_skips(plan, 0));
         assert_false(swi_plan_skips(plan, 1));
         assert_ok(swi_plan_check(plan, w.catalog, layout, NULL, &err), &err);
-        const swi_plan_view view = {plan, view_next, view_reads, view_writes, skip_none};
+        const swi_plan_view view = {plan,        view_next, view_reads,
+                                    view_writes, skip_none, view_scales};
         refused += swi_plan_check_view(&view, w.catalog, layout, NULL, &err) == SW_ERR_CONFLICT;
         swi_plan_free(plan);
         swi_layout_free(layout);
@@ -294,8 +300,9 @@ static void test_a_move_past_its_piece(void **state)
     world_build(&w);
     swi_layout *layout = world_layout(&w);
     assert_ok(swi_plan_make(w.catalog, layout, 4096, NULL, NULL, &plan, &err), &err);
-    const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none};
-    const swi_plan_view greedy = {plan, view_next, greedy_reads, view_writes, skip_none};
+    const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none, view_scales};
+    const swi_plan_view greedy = {plan,        view_next, greedy_reads,
+                                  view_writes, skip_none, view_scales};
     assert_ok(swi_plan_check_view(&sound, w.catalog, layout, NULL, &err), &err);
     assert_int_equal(swi_plan_check_view(&greedy, w.catalog, layout, NULL, &err), SW_ERR_CONFLICT);
     assert_error(&err, SW_ERR_CONFLICT, "element 0: is not read from where it lies");
@@ -330,8 +337,10 @@ static void test_a_move_in_place_of_another(void **state)
         world_build(&w);
         swi_layout *layout = world_layout(&w);
         assert_ok(swi_plan_make(w.catalog, layout, 1 << 20, NULL, NULL, &plan, &err), &err);
-        const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none};
-        const swi_plan_view twice = {plan, view_next, twice_reads, view_writes, skip_none};
+        const swi_plan_view sound = {plan,        view_next, view_reads,
+                                     view_writes, skip_none, view_scales};
+        const swi_plan_view twice = {plan,        view_next, twice_reads,
+                                     view_writes, skip_none, view_scales};
         assert_ok(swi_plan_check_view(&sound, w.catalog, layout, NULL, &err), &err);
         assert_int_equal(swi_plan_check_view(&twice, w.catalog, layout, NULL, &err),
                          SW_ERR_CONFLICT);
@@ -400,7 +409,7 @@ static void test_large_plans(void **state)
     }
     for (uint32_t id = 0; id < 6; id++) {
         const wrong_tensor wrong = {.plan = plan, .tensor = id};
-        const swi_plan_view view = {&wrong, wrong_next, wrong_reads, wrong_writes, NULL};
+        const swi_plan_view view = {&wrong, wrong_next, wrong_reads, wrong_writes, NULL, NULL};
         char name[16];
         (void)snprintf(name, sizeof name, "tensor \"t%u\"", id);
         assert_int_equal(swi_plan_check_view(&view, w.catalog, layout, &work, &err),
