@@ -10,8 +10,8 @@
 
 #include "base/buf.h"
 #include "io/store.h"
+#include "notation/division.h"
 #include "notation/expr.h"
-#include "notation/layout.h"
 #include "shardwright_convert.h"
 
 typedef struct swi_model swi_model;
@@ -22,7 +22,7 @@ typedef struct swi_model_ask {
     const char *config;     /* a configuration file, or a folder with one; NULL: not given */
     const swi_store *store; /* a folder that may hold one (the checkpoint's); NULL: none */
     const swi_store *store2; /* looked into first (--assets); NULL: none */
-    const char *side;       /* the map must have this side, whose own configuration counts too; NULL */
+    const char *side; /* the map must have this side, whose own configuration counts too; NULL */
     const sw_limits *limits;
 } swi_model_ask;
 
@@ -44,10 +44,10 @@ typedef struct swi_model_tensor {
     const char *name;
     uint32_t axes;
     int64_t shape[SW_MAX_AXES];
-    sw_dtype dtype; /* SW_DTYPE_NONE: whatever it is */
-    bool optional;  /* a checkpoint may lack it */
-    bool constant;  /* it holds one number that the map knows */
-    bool buffer;    /* it is no parameter */
+    sw_dtype dtype;      /* SW_DTYPE_NONE: whatever it is */
+    bool optional;       /* a checkpoint may lack it */
+    bool constant;       /* it holds one number that the map knows */
+    bool buffer;         /* it is no parameter */
     const char *tied_to; /* the name on this side of the one that it is tied to, or NULL */
 } swi_model_tensor;
 size_t swi_model_tensor_count(const swi_model *model, size_t side);
@@ -57,8 +57,12 @@ int64_t swi_model_tensor_find(const swi_model *model, size_t side, const char *n
 /* Whether files of this side may hold it and it is left out (it is computed anew). */
 bool swi_model_ignores(const swi_model *model, size_t side, const char *name);
 
-/* How its rank files divide (LAY-n), with the scope that its expressions want; NULL: not said. */
-const swi_rules *swi_model_layout(const swi_model *model, size_t side);
+/*
+ * How its rank files may divide (LAY-n), with the scope that their expressions want: alternatives,
+ * those whose `when` holds first. A target writes by the first. Count 0: not said.
+ */
+size_t swi_model_layout_count(const swi_model *model, size_t side);
+const swi_rules *swi_model_layout(const swi_model *model, size_t side, size_t i);
 const swi_expr_scope *swi_model_scope(const swi_model *model);
 
 /* The name of its configuration file ("params.json"), or NULL. */

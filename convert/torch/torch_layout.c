@@ -13,24 +13,13 @@
 #include "model/value.h"
 #include "state/state.h"
 #include "torch/torch.h"
+#include "torch/torch_lay.h"
 #include "torch/torch_storages.h"
 
 /* In the layout; the destination has the name that was asked for. */
 #define FILE_NAME "checkpoint.pt"
 
 #define NOT_MET UINT32_MAX
-
-/* What is made when the CRCs are known; the layout owns it, by the first of its parts. */
-typedef struct ending ending;
-typedef struct late_part {
-    ending *of;
-    uint32_t number;
-} late_part;
-struct ending {
-    swi_torch_out out;
-    late_part *parts; /* behind it in memory */
-    swi_torch_out_storage *storages;
-};
 
 typedef struct laying {
     const swi_target_in *in;
@@ -50,12 +39,7 @@ typedef struct laying {
     swi_arena names;
     swi_torch_emitter emitter;
     swi_buf object;
-    /* the file */
-    uint32_t file;
-    uint64_t at;
-    uint64_t *storage_at;
-    ending *end;
-    bool end_given; /* it is the layout's */
+    swi_torch_laid laid;
 } laying;
 
 /* ---- options -----------------------------------------------------------------------------------
@@ -257,111 +241,16 @@ static sw_status make_object(laying *l, sw_error *err)
 /* ---- the file ----------------------------------------------------------------------------------
  */
 
-static sw_status make_late(void *ctx, const uint32_t *sums, uint8_t *out, size_t size,
-                           sw_error *err)
-{
-    const late_part *part = ctx;
-    return swi_torch_write_late(&part->of->out, sums, part->number, out, size, err);
-}
-
-static void free_ending(ending *e)
-{
-    if (e != NULL)
-        free(e->storages);
-    free(e);
-}
-
-static void free_by_part(void *ctx)
-{
-    free_ending(((late_part *)ctx)->of);
-}
-
-/* What late parts need lives as long as the layout, which the state and the object do not. */
-static sw_status make_ending(laying *l, sw_error *err)
-{
-    size_t count = l->out.storage_count, bytes;
-    void *room = NULL;
-    if (!swi_mul_size(count + 1, sizeof(late_part), &bytes) ||
-        !swi_add_size(bytes, sizeof(ending), &bytes))
-        return swi_fail_nomem(err);
-    sw_status st = swi_alloc_array(bytes, 1, &room, err);
-    if (st != SW_OK)
-        return st;
-    ending *e = room;
-    *e = (ending){.out = l->out, .parts = (late_part *)(e + 1)};
-    st = swi_alloc_array(count, sizeof *e->storages, (void **)&e->storages, err);
-    if (st != SW_OK) {
-        free_ending(e);
-        return st;
-    }
-    if (count > 0)
-        memcpy(e->storages, l->out.storages, count * sizeof *e->storages);
-    e->out.object = NULL;
-    e->out.storages = e->storages;
-    for (uint32_t i = 0; i <= count; i++)
-        e->parts[i] = (late_part){.of = e, .number = i};
-    l->end = e;
-    return SW_OK;
-}
-
-static sw_status count_part(void *ctx, const swi_torch_part *part, sw_error *err)
-{
-    laying *l = ctx;
-    if (swi_add_u64(l->at, part->bytes, &l->at) && l->at <= (uint64_t)INT64_MAX)
-        return SW_OK;
-    return swi_fail(err, SW_ERR_LIMIT, "a file would be too large");
-}
-
-static sw_status lay_late(laying *l, const swi_torch_part *part, sw_error *err)
-{
-    const swi_late late = {.offset_bytes = l->at,
-                           .size = (size_t)part->bytes,
-                           .make = make_late,
-                           .ctx = &l->end->parts[part->number],
-                           .free_ctx = l->end_given ? NULL : free_by_part};
-    sw_status st = swi_layout_late(l->layout, l->file, &late, err);
-    l->end_given = l->end_given || st == SW_OK;
-    return st;
-}
-
-static sw_status lay_part(void *ctx, const swi_torch_part *part, sw_error *err)
-{
-    laying *l = ctx;
-    uint32_t sum; /* has the storage's number */
-    sw_status st = SW_OK;
-    switch (part->kind) {
-    case SWI_TORCH_PART_BYTES:
-        st = swi_layout_literal(l->layout, l->file, l->at, part->data, (size_t)part->bytes, err);
-        break;
-    case SWI_TORCH_PART_STORAGE:
-        l->storage_at[part->number] = l->at;
-        if (l->out.form == SWI_TORCH_ZIP)
-            st = swi_layout_sum(l->layout, l->file, l->at, part->bytes, &sum, err);
-        if (st == SW_OK && part->number >= l->storages.count)
-            st = swi_layout_literal(l->layout, l->file, l->at,
-                                    l->carried[part->number - l->storages.count].data,
-                                    (size_t)part->bytes, err);
-        break;
-    case SWI_TORCH_PART_LATE:
-        st = lay_late(l, part, err);
-        break;
-    }
-    l->at += part->bytes;
-    return st;
-}
-
 static sw_status lay_file(laying *l, sw_error *err)
 {
-    sw_status st =
-        swi_alloc_array(l->out.storage_count, sizeof *l->storage_at, (void **)&l->storage_at, err);
+    const uint8_t **data = NULL;
+    sw_status st = swi_alloc_array(l->out.storage_count, sizeof *data, (void **)&data, err);
+    for (size_t i = 0; st == SW_OK && i < l->carried_count; i++)
+        data[l->storages.count + i] = l->carried[i].data;
     if (st == SW_OK)
-        st = make_ending(l, err);
-    if (st == SW_OK)
-        st = swi_torch_write(&l->out, NULL, count_part, l, err);
-    if (st == SW_OK)
-        st = swi_layout_file(l->layout, FILE_NAME, l->at, &l->file, err);
-    l->at = 0;
-    return st == SW_OK ? swi_torch_write(&l->out, NULL, lay_part, l, err) : st;
+        st = swi_torch_lay(l->layout, FILE_NAME, &l->out, data, &l->laid, err);
+    free(data);
+    return st;
 }
 
 /* ---- tensors -----------------------------------------------------------------------------------
@@ -415,8 +304,8 @@ static sw_status lay_tensor(laying *l, const swi_torch_filler *f, sw_error *err)
     swi_torch_placed_strides(l->source, t, &info, stride);
     for (uint32_t k = 0; k < info.axes; k++)
         piece.stride_bytes[k] = stride[k] * (int64_t)unit;
-    return swi_layout_piece(l->layout, id, l->file,
-                            l->storage_at[t->storage] + t->start_elements * unit,
+    return swi_layout_piece(l->layout, id, l->laid.file,
+                            l->laid.storage_at[t->storage] + t->start_elements * unit,
                             info.elements * unit, &piece, err);
 }
 
@@ -426,7 +315,7 @@ static sw_status lay_gap(laying *l, const swi_torch_filler *f, uint64_t from, sw
     uint32_t unit = sw_dtype_bytes(l->tensors[f->tensor].dtype);
     if (f->start_elements == from)
         return SW_OK;
-    return swi_layout_fill(l->layout, l->file, l->storage_at[f->storage] + from * unit,
+    return swi_layout_fill(l->layout, l->laid.file, l->laid.storage_at[f->storage] + from * unit,
                            (f->start_elements - from) * unit, 0, err);
 }
 
@@ -460,14 +349,12 @@ sw_status swi_torch_layout(const swi_target_in *in, swi_layout *layout, sw_error
         st = find_names(&l, err);
     if (st == SW_OK)
         st = lay_tensors(&l, err);
-    if (!l.end_given)
-        free_ending(l.end);
     swi_torch_storages_free(&l.storages);
     swi_buf_free(&l.object);
     free(l.tensors);
     free(l.placed_of);
     free(l.chosen_of);
-    free(l.storage_at);
+    swi_torch_laid_free(&l.laid);
     free(l.name_of);
     swi_arena_free(&l.names);
     free(l.carried);
