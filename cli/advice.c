@@ -64,8 +64,9 @@ const char *advice_of(const char *code)
     return NULL;
 }
 
-/* Of an error that cites a clause: a file breaks a rule of its format. What specs/optimizer.md
- * rules are no files, and its errors say what to do themselves. */
+/* Of an error that cites a clause: a file breaks a rule of its format. What specs/optimizer.md and
+ * specs/notation.md rule are no files of a checkpoint, and their errors say what to do themselves.
+ */
 static const char *advice_of_error(const sw_error *err)
 {
     static const char *const codes[] = {
@@ -75,7 +76,8 @@ static const char *advice_of_error(const sw_error *err)
     };
     size_t status = (size_t)err->status;
     if (err->clause[0] == '\0' || strncmp(err->clause, "OPT-", 4) == 0 ||
-        status >= sizeof codes / sizeof codes[0] || !codes[status])
+        strncmp(err->clause, "NT-", 3) == 0 || status >= sizeof codes / sizeof codes[0] ||
+        !codes[status])
         return NULL;
     return advice_of(codes[status]);
 }

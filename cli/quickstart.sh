@@ -13,7 +13,7 @@ run() {
 }
 
 bash cli/packaging/install.sh gcc libc6-dev cmake ninja-build pkg-config libzstd-dev \
- libisal-dev libssl-dev zlib1g-dev
+ libisal-dev libssl-dev libyaml-dev zlib1g-dev
 
 printf '\n== build\n'
 mkdir -p build

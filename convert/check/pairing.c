@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hints are for people: long lists and names do without. */
+#include "base/nearest.h"
+
+/* Hints are for people: long lists do without. */
 #define NEAR_NAMES_MAX 256U
-#define NEAR_SIZE_MAX 255U
 
 static int by_name(const void *a, const void *b)
 {
@@ -109,40 +110,12 @@ void swi_pair_names(swi_named *a, size_t count_a, swi_named *b, size_t count_b, 
 
 /* ---- hints -------------------------------------------------------------------------------- */
 
-/* Insertions, deletions and replacements that make one of the other. */
-static size_t edit_distance(const char *a, size_t size_a, const char *b, size_t size_b)
-{
-    size_t row[NEAR_SIZE_MAX + 1];
-    for (size_t j = 0; j <= size_b; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= size_a; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= size_b; j++) {
-            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-            size_t added = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = replaced < added ? replaced : added;
-        }
-    }
-    return row[size_b];
-}
-
 const char *swi_nearest_name(const char *name, const swi_named *list, size_t count)
 {
-    size_t size = strlen(name), best = size / 3 + 1;
-    const char *found = NULL;
-    if (size > NEAR_SIZE_MAX || count_free(list, count) > NEAR_NAMES_MAX)
+    if (count_free(list, count) > NEAR_NAMES_MAX)
         return NULL;
-    for (size_t i = next_free(list, count, 0); i < count; i = next_free(list, count, i + 1)) {
-        size_t other = strlen(list[i].name);
-        if (other > NEAR_SIZE_MAX)
-            continue;
-        size_t distance = edit_distance(name, size, list[i].name, other);
-        if (distance < best) {
-            best = distance;
-            found = list[i].name;
-        }
-    }
-    return found;
+    swi_nearest nearest = swi_nearest_begin(name, strlen(name));
+    for (size_t i = next_free(list, count, 0); i < count; i = next_free(list, count, i + 1))
+        swi_nearest_offer(&nearest, list[i].name);
+    return nearest.found;
 }

@@ -11,7 +11,7 @@
 #ifndef SW_CONVERT_NOTATION_EINOPS_H
 #define SW_CONVERT_NOTATION_EINOPS_H
 
-#include "expr.h"
+#include "notation/expr.h"
 #include "shaped.h"
 
 #define SWI_EINOPS_MAX_BYTES 256U

@@ -13,7 +13,7 @@ typedef struct swi_nearest {
 } swi_nearest;
 
 swi_nearest swi_nearest_begin(const char *name, size_t size);
-/* A candidate of more than 256 bytes is never taken. `candidate` stays borrowed. */
+/* A name or candidate of more than 255 bytes is like none. `candidate` stays borrowed. */
 void swi_nearest_offer(swi_nearest *nearest, const char *candidate);
 
 #endif

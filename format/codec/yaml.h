@@ -61,12 +61,12 @@ sw_status swi_yaml_fail(const swi_yaml *doc, swi_yaml_node node, sw_error *err, 
 /*
  * Puts the place before an error that tells of the text of a scalar: its offset, if it has one,
  * counts from the first byte of that text (as the parsers of expressions, patterns and
- * rearrangements give it) and becomes line, column and offset in the file. Returns err's status.
- * For example:  status = swi_expr_compile(text, size, &expr, err);
- *               if (status != SW_OK)
- *                   return swi_yaml_fail_inside(doc, node, err);
+ * rearrangements give it) and becomes line, column and offset in the file. Returns `status`, which
+ * may be SW_OK:
+ *     status = swi_yaml_fail_inside(doc, node, swi_expr_compile(text, size, &expr, err), err);
  */
-sw_status swi_yaml_fail_inside(const swi_yaml *doc, swi_yaml_node node, sw_error *err);
+sw_status swi_yaml_fail_inside(const swi_yaml *doc, swi_yaml_node node, sw_status status,
+                               sw_error *err);
 
 /* ---- what readers of a notation ask for: failures are SW_ERR_FORMAT at the place --------------
  */

@@ -1,5 +1,5 @@
-# The command with the shim between it and libc. Static zstd and libcrypto where there are any, so that
-# their allocations can fail too.
+# The command with the shim between it and libc. Static zstd, libcrypto and libyaml where there are
+# any, so that their allocations can fail too.
 
 file(GLOB fault_sources CONFIGURE_DEPENDS "${SW_TEST_DIR}/fault/*.c")
 add_executable(shardwright-fault "${cli_main}" $<TARGET_OBJECTS:sw_cli> ${fault_sources})
@@ -9,7 +9,7 @@ target_link_libraries(shardwright-fault PRIVATE sw_flags shardwright_static)
 # The shim declares what only the linker knows (__real_NAME), and reserved names are its business.
 set_source_files_properties(${fault_sources} PROPERTIES COMPILE_OPTIONS
     "-Wno-pedantic;-U_FILE_OFFSET_BITS;-fno-builtin")
-foreach(library zstd crypto)
+foreach(library zstd crypto yaml)
     find_library(SW_STATIC_${library} NAMES lib${library}.a)
     if(SW_STATIC_${library})
         target_link_libraries(shardwright-fault PRIVATE "${SW_STATIC_${library}}")
