@@ -15,6 +15,7 @@
 #include "container/safetensors.h"
 #include "hf/hf.h"
 #include "target/model_config.h"
+#include "target/st_file.h"
 
 #define DEFAULT_SHARD_BYTES UINT64_C(5000000000)
 
@@ -33,27 +34,6 @@ typedef struct laying {
     char (*files)[64]; /* names of the shards */
 } laying;
 
-/* "5GB", "500MB", "1000": decimal units, as the ecosystem's own tools count. */
-static bool parse_size(const char *text, size_t size, uint64_t *out)
-{
-    uint64_t n = 0, unit = 1;
-    size_t i = 0;
-    for (; i < size && text[i] >= '0' && text[i] <= '9'; i++) {
-        if (!swi_mul_u64(n, 10, &n) || !swi_add_u64(n, (uint64_t)(text[i] - '0'), &n))
-            return false;
-    }
-    if (i == 0)
-        return false;
-    if (i < size) {
-        char c = (char)(text[i] | 0x20);
-        unit = c == 'k' ? 1000 : c == 'm' ? 1000000 : c == 'g' ? 1000000000 : 0;
-        i++;
-        if (i < size && (text[i] | 0x20) == 'b')
-            i++;
-    }
-    return unit != 0 && i == size && swi_mul_u64(n, unit, out) && *out > 0;
-}
-
 static sw_status parse_options(const char *options, uint64_t *shard_bytes, sw_error *err)
 {
     *shard_bytes = DEFAULT_SHARD_BYTES;
@@ -61,7 +41,7 @@ static sw_status parse_options(const char *options, uint64_t *shard_bytes, sw_er
         const char *end = strchr(options, ',');
         size_t n = end ? (size_t)(end - options) : strlen(options);
         if (n <= 6 || strncmp(options, "shard=", 6) != 0 ||
-            !parse_size(options + 6, n - 6, shard_bytes)) {
+            !swi_parse_size(options + 6, n - 6, shard_bytes)) {
             swi_quoted q;
             return swi_fail(err, SW_ERR_ARG,
                             "--to hf:%s: not an option; there is shard=SIZE with SIZE like 5GB, "
@@ -71,37 +51,6 @@ static sw_status parse_options(const char *options, uint64_t *shard_bytes, sw_er
         options += n + (end != NULL);
     }
     return SW_OK;
-}
-
-/* HF-4: what the format cannot hold is refused by name, before anything is written. */
-static sw_status check_dtypes(const laying *l, sw_error *err)
-{
-    uint64_t count = 0;
-    const tensor *first = NULL;
-    for (size_t i = 0; i < l->in->count; i++) {
-        if (swi_st_dtype_name(l->in->chosen[i].dtype) != NULL)
-            continue;
-        if (count++ == 0)
-            first = &l->tensors[i];
-        swi_quoted q;
-        swi_finding_in in = {.severity = SW_WARNING,
-                             .status = SW_ERR_UNSUPPORTED,
-                             .code = "dtype-not-held",
-                             .tensor = l->tensors[i].info.name};
-        sw_status st = swi_report_add(
-            l->in->report, &in, err, "safetensors cannot hold %s; leave it out with --drop \"%s\"",
-            sw_dtype_name(l->in->chosen[i].dtype), swi_quote_str(&q, l->in->chosen[i].name));
-        if (st != SW_OK)
-            return st;
-    }
-    if (count == 0)
-        return SW_OK;
-    swi_quoted q;
-    return swi_fail_at(err, SW_ERR_UNSUPPORTED, "HF-4", 0,
-                       "tensor \"%s\" is %s, which safetensors cannot hold (%" PRIu64
-                       " such tensors; all are listed); leave them out with --drop",
-                       swi_quote_str(&q, first->info.name), sw_dtype_name(first->info.dtype),
-                       count);
 }
 
 /* Tensors in order fill shards up to the size; one that is larger has a shard of its own. */
@@ -145,27 +94,12 @@ static const swi_chosen *chosen_of(const laying *l, const tensor *t)
     return &l->in->chosen[t->chosen];
 }
 
-/* In a file: larger element types first, so that each lies aligned; then by name. */
-typedef struct order_key {
-    int rank;
-    const char *name;
-    const tensor *t;
-} order_key;
-
-static int by_alignment(const void *a, const void *b)
-{
-    const order_key *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank > y->rank ? -1 : 1;
-    return strcmp(x->name, y->name);
-}
-
-static sw_status add_tensors(laying *l, uint32_t file, const order_key *keys,
+static sw_status add_tensors(laying *l, uint32_t file, const tensor *first,
                              const swi_st_tensor *heads, size_t count, sw_error *err)
 {
     for (size_t i = 0; i < count; i++) {
-        const swi_chosen *c = chosen_of(l, keys[i].t);
-        const sw_tensor_info *info = &keys[i].t->info;
+        const swi_chosen *c = chosen_of(l, &first[i]);
+        const sw_tensor_info *info = &first[i].info;
         swi_tensor_in in = {.name = c->name,
                             .name_size = strlen(c->name),
                             .dtype = c->dtype,
@@ -182,7 +116,7 @@ static sw_status add_tensors(laying *l, uint32_t file, const order_key *keys,
         memcpy(piece.view, info->shape, sizeof piece.view);
         memcpy(piece.length, info->shape, sizeof piece.length);
         swi_piece_make_dense(&piece, sw_dtype_bytes(c->dtype));
-        st = swi_layout_piece(l->layout, id, file, heads[i].offset_bytes, keys[i].t->bytes, &piece,
+        st = swi_layout_piece(l->layout, id, file, heads[i].offset_bytes, heads[i].bytes, &piece,
                               err);
         if (st != SW_OK)
             return st;
@@ -194,51 +128,27 @@ static sw_status lay_shard(laying *l, uint32_t shard, const tensor *first, size_
                            sw_error *err)
 {
     static const char *const metadata[] = {"format", "pt"};
-    order_key *keys = NULL;
     swi_st_tensor *heads = NULL;
-    swi_buf header = {0};
-    uint64_t bytes = 0;
-    uint32_t file;
-    sw_status st = swi_alloc_array(count, sizeof *keys, (void **)&keys, err);
-    if (st == SW_OK)
-        st = swi_alloc_array(count, sizeof *heads, (void **)&heads, err);
-    if (st != SW_OK)
-        goto done;
-    for (size_t i = 0; i < count; i++) {
+    uint32_t file = 0;
+    sw_status st = swi_alloc_array(count, sizeof *heads, (void **)&heads, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
         const swi_chosen *c = chosen_of(l, &first[i]);
-        keys[i] = (order_key){swi_st_dtype_rank(c->dtype), c->name, &first[i]};
-    }
-    qsort(keys, count, sizeof *keys, by_alignment);
-    for (size_t i = 0; i < count; i++) {
-        const swi_chosen *c = chosen_of(l, keys[i].t);
         heads[i] = (swi_st_tensor){.name = c->name,
                                    .name_size = strlen(c->name),
                                    .dtype = c->dtype,
-                                   .axes = keys[i].t->info.axes,
-                                   .bytes = keys[i].t->bytes};
-        memcpy(heads[i].shape, keys[i].t->info.shape, sizeof heads[i].shape);
-        bytes += keys[i].t->bytes;
+                                   .axes = first[i].info.axes};
+        memcpy(heads[i].shape, first[i].info.shape, sizeof heads[i].shape);
     }
-    st = swi_st_write_header(&header, heads, count, metadata, 1, err);
+    const swi_st_file in = {.path = l->files[shard],
+                            .tensors = heads,
+                            .count = count,
+                            .metadata = metadata,
+                            .pairs = 1};
     if (st == SW_OK)
-        st = swi_layout_file(l->layout, l->files[shard], header.size + bytes, &file, err);
+        st = swi_st_file_lay(l->layout, &in, &file, err);
     if (st == SW_OK)
-        st = swi_layout_literal(l->layout, file, 0, header.data, header.size, err);
-    if (st == SW_OK)
-        st = add_tensors(l, file, keys, heads, count, err);
-done:
-    swi_buf_free(&header);
+        st = add_tensors(l, file, first, heads, count, err);
     free(heads);
-    free(keys);
-    return st;
-}
-
-static sw_status lay_file(laying *l, const char *path, const void *data, size_t size, sw_error *err)
-{
-    uint32_t file;
-    sw_status st = swi_layout_file(l->layout, path, size, &file, err);
-    if (st == SW_OK && size > 0)
-        st = swi_layout_literal(l->layout, file, 0, data, size, err);
     return st;
 }
 
@@ -258,7 +168,7 @@ static sw_status lay_index(laying *l, sw_error *err)
     }
     st = swi_hf_index_write(&text, entries, l->in->count, bytes, elements, err);
     if (st == SW_OK)
-        st = lay_file(l, "model.safetensors.index.json", text.data, text.size, err);
+        st = swi_lay_bytes(l->layout, "model.safetensors.index.json", text.data, text.size, err);
     swi_buf_free(&text);
     free(entries);
     return st;
@@ -287,14 +197,14 @@ sw_status swi_hf_layout(const swi_target_in *in, swi_layout *layout, sw_error *e
     if (st == SW_OK)
         st = split(&l, shard_bytes, err);
     if (st == SW_OK)
-        st = check_dtypes(&l, err);
+        st = swi_st_file_check_dtypes(in, err);
     if (st == SW_OK)
         st = name_shards(&l, err);
     if (st == SW_OK)
         st = lay_shards(&l, err);
     for (size_t i = 0; st == SW_OK && in->assets != NULL && i < in->assets->count; i++)
-        st = lay_file(&l, in->assets->items[i].path, in->assets->items[i].data,
-                      in->assets->items[i].size, err);
+        st = swi_lay_bytes(layout, in->assets->items[i].path, in->assets->items[i].data,
+                           in->assets->items[i].size, err);
     if (st == SW_OK && l.shard_count > 1)
         st = lay_index(&l, err);
     free(l.files);
