@@ -42,6 +42,7 @@ typedef struct swi_opening {
     swi_builder *builder;
     sw_report *report;         /* may be NULL */
     sw_checkpoint *checkpoint; /* where sections and facts go */
+    const char *map, *config;  /* what the caller named for it; or NULL */
     bool ambiguous; /* set with SW_ERR_CONFLICT: which of several checkpoints is meant? */
 } swi_opening;
 
@@ -84,6 +85,7 @@ typedef struct swi_chosen {
 } swi_chosen;
 
 struct swi_state;
+struct swi_model;
 
 /* One leaf of the saved state dict (state.h) that goes into the destination. */
 typedef struct swi_state_part {
@@ -103,7 +105,9 @@ typedef struct swi_target_in {
     const swi_state_part *leaves;  /* in the order of the state dict */
     size_t leaf_count;
     const struct swi_assets *assets; /* files to go beside the tensors */
-    const char *options;             /* behind "hf:", without what is common; or "" */
+    const struct swi_model *model;   /* of the tensors, which are those of its side; NULL: none */
+    size_t side;
+    const char *options; /* behind "hf:", without what is common; or "" */
     const sw_convert_options *convert;
     sw_limits limits;
     sw_report *report;
@@ -134,6 +138,9 @@ typedef struct swi_framework {
      * option is not known), the usual one, and that of the alias. */
     unsigned optimizer_forms;
     swi_opt_form optimizer_form, alias_form;
+    /* The side of maps whose names, shapes and divisions its files have; NULL: any names. As a
+     * target it is given a model then. */
+    const char *side;
     /*
      * By names, and by the first bytes of files where names do not tell. Fails on NOMEM, and on I/O
      * where nothing can be told without the file.
