@@ -212,23 +212,9 @@ static sw_status report_short_files(freeze *f, sw_error *err)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static void list_numbers(char text[LIST_MAX], uint32_t count, const int64_t *numbers)
-{
-    size_t at = 0;
-    text[at++] = '[';
-    for (uint32_t k = 0; k < count; k++) {
-        int n = snprintf(text + at, LIST_MAX - at, "%s%" PRId64, k == 0 ? "" : ", ", numbers[k]);
-        if (n < 0 || (size_t)n >= LIST_MAX - at - 1)
-            break;
-        at += (size_t)n;
-    }
-    text[at++] = ']';
-    text[at] = 0;
-}
-
 /* The coordinates of an element. */
 static void list_element(const sw_catalog *c, const swi_tensor_row *t, uint64_t flat,
-                         char text[LIST_MAX])
+                         char text[SWI_SHAPE_TEXT])
 {
     int64_t at[SW_MAX_AXES];
     const int64_t *shape = swi_shape_of(c, t);
@@ -236,23 +222,23 @@ static void list_element(const sw_catalog *c, const swi_tensor_row *t, uint64_t 
         at[k] = (int64_t)(flat % (uint64_t)shape[k]);
         flat /= (uint64_t)shape[k];
     }
-    list_numbers(text, t->axes, at);
+    swi_shape_text(t->axes, at, text);
 }
 
 /* Where a piece is, in the tensor's own terms when it has them. */
 static void describe_piece(const sw_catalog *c, const swi_tensor_row *t, const swi_piece *p,
                            char *text, size_t room)
 {
-    char offset[LIST_MAX];
-    char length[LIST_MAX];
+    char offset[SWI_SHAPE_TEXT];
+    char length[SWI_SHAPE_TEXT];
     if (p->axes != t->axes ||
         (t->axes > 0 && memcmp(p->view, swi_shape_of(c, t), t->axes * sizeof(int64_t)) != 0)) {
         (void)snprintf(text, room, "elements %" PRIu64 " to %" PRIu64, swi_piece_first(p),
                        swi_piece_end(p));
         return;
     }
-    list_numbers(offset, p->axes, p->offset);
-    list_numbers(length, p->axes, p->length);
+    swi_shape_text(p->axes, p->offset, offset);
+    swi_shape_text(p->axes, p->length, length);
     (void)snprintf(text, room, "offset %.120s sizes %.120s", offset, length);
 }
 
@@ -406,7 +392,7 @@ static sw_status report_overlap(freeze *f, uint32_t tensor, const swi_cover *cov
     swi_piece b;
     char a_text[LIST_MAX];
     char b_text[LIST_MAX];
-    char shared[LIST_MAX];
+    char shared[SWI_SHAPE_TEXT];
     swi_quoted q;
     get_piece(&source, cover->a, &a);
     get_piece(&source, cover->b, &b);
@@ -422,7 +408,7 @@ static sw_status report_overlap(freeze *f, uint32_t tensor, const swi_cover *cov
 static sw_status report_hole(freeze *f, uint32_t tensor, const swi_cover *cover, sw_error *err)
 {
     swi_tensor_row *t = &f->c->tensors[tensor];
-    char missing[LIST_MAX];
+    char missing[SWI_SHAPE_TEXT];
     swi_finding_in in = {.severity = SW_DEFECT,
                          .status = SW_ERR_INCOMPLETE,
                          .code = "hole",

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 bool swi_piece_is_empty(const swi_piece *piece)
 {
@@ -27,6 +28,19 @@ bool swi_shape_elements(uint32_t axes, const int64_t *shape, uint64_t *out)
     }
     *out = zero ? 0 : (uint64_t)product;
     return true;
+}
+
+/* The longest number takes 20 characters: there is room for SW_MAX_AXES of them. */
+void swi_shape_text(uint32_t axes, const int64_t *shape, char text[SWI_SHAPE_TEXT])
+{
+    size_t at = 0;
+    text[at++] = '[';
+    for (uint32_t k = 0; k < axes && k < SW_MAX_AXES; k++) {
+        int n =
+            snprintf(text + at, SWI_SHAPE_TEXT - at, "%s%" PRId64, k == 0 ? "" : ", ", shape[k]);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    (void)snprintf(text + at, SWI_SHAPE_TEXT - at, "]");
 }
 
 /* A stride that does not fit is pinned: swi_piece_check refuses it wherever it is used. */

@@ -32,6 +32,10 @@ typedef struct swi_piece {
 /* The number of elements of a shape; false on a negative size or on overflow. */
 bool swi_shape_elements(uint32_t axes, const int64_t *shape, uint64_t *out);
 
+/* "[3, 4]" for messages. */
+#define SWI_SHAPE_TEXT 256
+void swi_shape_text(uint32_t axes, const int64_t *shape, char text[SWI_SHAPE_TEXT]);
+
 /* Fills strides for a dense row-major box of `length`. */
 void swi_piece_make_dense(swi_piece *piece, uint32_t element_bytes);
 bool swi_piece_is_dense(const swi_piece *piece, uint32_t element_bytes);
