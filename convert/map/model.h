@@ -67,8 +67,13 @@ const swi_expr_scope *swi_model_scope(const swi_model *model);
 
 /* The name of its configuration file ("params.json"), or NULL. */
 const char *swi_model_config_name(const swi_model *model, size_t side);
-/* Its text as a target writes it, from the map's `write`; SW_ERR_NOTFOUND: the map does not say. */
-SW_MUST_USE sw_status swi_model_write_config(const swi_model *model, size_t side, swi_buf *out,
+/*
+ * Its text as a target writes it, from the map's `write`, whose expressions may also use what
+ * `sizes` knows (the axes of the target's mesh; NULL: nothing). SW_ERR_NOTFOUND: the map does not
+ * say.
+ */
+SW_MUST_USE sw_status swi_model_write_config(const swi_model *model, size_t side,
+                                             const swi_expr_scope *sizes, swi_buf *out,
                                              sw_error *err);
 
 #endif
