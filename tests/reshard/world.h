@@ -29,6 +29,7 @@ typedef struct world_tensor {
     uint32_t axes;
     int64_t shape[SW_MAX_AXES];
     uint64_t elements;
+    int64_t repeat[SW_MAX_AXES]; /* on each axis so many elements are one that is stored; 0: not */
 } world_tensor;
 
 /* What the test's kind of blob says of a record; blob.aux is its index. */
@@ -75,8 +76,23 @@ static inline uint64_t world_value(uint32_t tensor, uint64_t flat)
     return harness_random(&prng);
 }
 
+/* The flat index of the first element that is stored as the same one. */
+static inline uint64_t world_stored(const world_tensor *t, uint64_t flat)
+{
+    uint64_t stored = 0, stride = 1;
+    for (uint32_t k = t->axes; k > 0; k--) {
+        uint64_t size = (uint64_t)t->shape[k - 1], each = (uint64_t)t->repeat[k - 1];
+        stored += flat % size / each * each * stride;
+        flat /= size;
+        stride *= size;
+    }
+    return stored;
+}
+
 static inline void world_put(uint8_t *at, const world_tensor *t, uint32_t id, uint64_t flat)
 {
+    if (t->repeat[0] != 0)
+        flat = world_stored(t, flat);
     uint64_t v[2] = {world_value(id, flat), ~world_value(id, flat)};
     memcpy(at, v, sw_dtype_bytes(t->dtype));
 }
@@ -342,15 +358,35 @@ static inline uint8_t *world_make_record(world *w, const world_tensor *t, const 
     return record;
 }
 
+/* Outer axes of blocks, inner ones of no stride; the blocks divide the shape. Returns bytes. */
+static inline uint64_t world_repeated(const world_tensor *t, swi_piece *p)
+{
+    uint64_t bytes = sw_dtype_bytes(t->dtype);
+    *p = (swi_piece){.axes = 2 * t->axes};
+    for (uint32_t k = t->axes; k > 0; k--) {
+        p->view[2 * k - 1] = p->length[2 * k - 1] = t->repeat[k - 1];
+        p->view[2 * k - 2] = p->length[2 * k - 2] = t->shape[k - 1] / t->repeat[k - 1];
+        p->stride_bytes[2 * k - 2] = (int64_t)bytes;
+        bytes *= (uint64_t)p->length[2 * k - 2];
+    }
+    return bytes;
+}
+
+/* A piece in a view and strides of its own. */
+static inline uint64_t world_cut_piece(world *w, const world_tensor *t, const world_cut *cut,
+                                       swi_piece *p)
+{
+    world_view(w, t, cut, p);
+    return world_strides(w, p, sw_dtype_bytes(t->dtype), !w->plain && world_below(w, 4) == 0);
+}
+
 static inline void world_add_piece(world *w, world_builder *b, uint32_t tensor, uint32_t id,
                                    const world_cut *cut)
 {
     const world_tensor *t = &w->tensors[id];
     sw_error err = {0};
     swi_piece p;
-    world_view(w, t, cut, &p);
-    uint64_t bytes =
-        world_strides(w, &p, sw_dtype_bytes(t->dtype), !w->plain && world_below(w, 4) == 0);
+    uint64_t bytes = t->repeat[0] != 0 ? world_repeated(t, &p) : world_cut_piece(w, t, cut, &p);
     if (bytes == 0)
         return;
     uint8_t *dense = calloc(1, bytes);
@@ -390,6 +426,8 @@ static inline void world_add_tensor(world *w, world_builder *b, uint32_t id)
     assert_ok(swi_builder_tensor(b->builder, &in, &tensor, &err), &err);
     int64_t parts[SW_MAX_AXES];
     uint32_t count = world_grid(w, t, parts);
+    if (t->repeat[0] != 0)
+        count = 1;
     if (w->replicas)
         swi_builder_allow_replicas(b->builder, tensor);
     for (uint32_t n = 0; n < count; n++) {

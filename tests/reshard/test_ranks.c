@@ -1,0 +1,307 @@
+/* Rank files: fused arrays, copies and scaled tensors, written byte by byte as they were asked for.
+ */
+#include "ranks.h"
+
+#include "digest.h"
+#include "transform.h"
+
+static swi_budget small_budget(world *w)
+{
+    swi_budget b = {
+        .threads = 1 + (uint32_t)world_below(w, 4),
+        .window_bytes = 16 + (size_t)world_below(w, 2) * (size_t)world_below(w, 4000),
+        .bounce_bytes = 64 + 16 * (size_t)world_below(w, 64),
+    };
+    b.out_bytes = 4 * b.window_bytes + 64;
+    return b;
+}
+
+static void write_all(const swi_source *source, const swi_layout *layout, world_sink *sink,
+                      const swi_budget *budget, sw_tally *tally)
+{
+    sw_error err = {0};
+    const swi_execute_in in = {
+        .source = source, .layout = layout, .sink = &sink->sink, .budget = *budget};
+    assert_ok(swi_execute_job(&in, NULL, tally, &err), &err);
+    assert_int_equal(sink->finished, sw_catalog_file_count(swi_layout_catalog(layout)));
+}
+
+static void free_all(uint8_t *expected[WORLD_TENSORS_MAX], const world *w)
+{
+    for (uint32_t id = 0; id < w->count; id++)
+        free(expected[id]);
+}
+
+static uint64_t all_bytes(const swi_layout *layout)
+{
+    uint64_t bytes = 0;
+    for (uint32_t f = 0; f < WORLD_FILES; f++)
+        bytes += swi_catalog_file_bytes(swi_layout_catalog(layout), f);
+    return bytes;
+}
+
+/* Each copy is written once, and what they are copies of is hashed once. */
+static void test_arrays_and_copies(void **state)
+{
+    static ranks r;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 240; seed++) {
+        world w = {.strided = seed % 3 == 0, .crc = seed % 4 == 0, .late = seed % 5 == 0};
+        uint8_t *expected[WORLD_TENSORS_MAX];
+        swi_digest written[WORLD_TENSORS_MAX] = {0}, right[WORLD_TENSORS_MAX] = {0};
+        world_sink sink;
+        sw_error err = {0};
+        sw_tally tally = {0};
+        world_make(&w, seed + 20000);
+        ranks_begin(&r, &w, seed % 2 == 0);
+        ranks_make(&r);
+        ranks_expect(&r, expected);
+        world_sink_make(&sink, r.layout);
+        sink.sink.digests = seed % 3 != 1 ? written : NULL;
+        swi_budget budget = small_budget(&w);
+        write_all(&w.source, r.layout, &sink, &budget, &tally);
+        ranks_verify(&r, expected, sink.store);
+        const swi_digest_in all = {0};
+        assert_int_equal(tally.written_bytes, all_bytes(r.layout));
+        assert_ok(swi_catalog_digests(&w.source, &all, NULL, right, NULL, &err), &err);
+        if (sink.sink.digests != NULL)
+            assert_memory_equal(written, right, w.count * sizeof written[0]);
+        free_all(expected, &w);
+        swi_store_close(sink.store);
+        ranks_free(&r);
+        world_free(&w);
+    }
+}
+
+static bool skip_done(const void *ctx, uint32_t file)
+{
+    return ((const world_sink *)ctx)->done[file];
+}
+
+/* Files of an earlier run are left alone, whoever else has copies of what they hold. */
+static void test_resumed(void **state)
+{
+    static ranks r;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 80; seed++) {
+        world w = {.crc = seed % 2 == 0};
+        uint8_t *expected[WORLD_TENSORS_MAX];
+        world_sink sink;
+        sw_tally tally = {0};
+        uint64_t left = 0;
+        world_make(&w, seed + 21000);
+        ranks_begin(&r, &w, true);
+        ranks_make(&r);
+        ranks_expect(&r, expected);
+        world_sink_make(&sink, r.layout);
+        swi_budget budget = small_budget(&w);
+        write_all(&w.source, r.layout, &sink, &budget, &tally);
+        /* Some files again, on top of nothing but what the first run left of the others. */
+        for (uint32_t f = 0; f < WORLD_FILES; f++) {
+            sw_error err = {0};
+            sink.done[f] = world_below(&w, 2) == 0;
+            if (sink.done[f])
+                continue;
+            left += swi_catalog_file_bytes(swi_layout_catalog(r.layout), f);
+            assert_ok(swi_store_remove(sink.store, world_path(f), &err), &err);
+        }
+        sw_error err = {0};
+        sw_tally again = {0};
+        sink.sink.skip = skip_done;
+        const swi_execute_in in = {.source = &w.source,
+                                   .layout = r.layout,
+                                   .sink = &sink.sink,
+                                   .budget = small_budget(&w)};
+        assert_ok(swi_execute_job(&in, NULL, &again, &err), &err);
+        assert_int_equal(again.written_bytes, left);
+        ranks_verify(&r, expected, sink.store);
+        free_all(expected, &w);
+        swi_store_close(sink.store);
+        ranks_free(&r);
+        world_free(&w);
+    }
+}
+
+/* What was written is a source like any other: from rank files to other rank files. */
+static void test_from_ranks_to_ranks(void **state)
+{
+    static ranks r, next;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        world w = {0};
+        uint8_t *expected[WORLD_TENSORS_MAX];
+        world_sink first, second;
+        sw_error err = {0};
+        sw_tally tally = {0};
+        swi_filecache *cache = NULL;
+        sw_limits limits = sw_limits_resolve(NULL);
+        world_make(&w, seed + 22000);
+        ranks_begin(&r, &w, false);
+        ranks_begin(&next, &w, true);
+        ranks_make(&r);
+        ranks_make(&next);
+        ranks_expect(&r, expected);
+        world_sink_make(&first, r.layout);
+        world_sink_make(&second, next.layout);
+        swi_budget budget = small_budget(&w);
+        write_all(&w.source, r.layout, &first, &budget, &tally);
+        const sw_catalog *catalog = swi_layout_catalog(r.layout);
+        assert_ok(swi_filecache_make(first.store, WORLD_FILES, swi_catalog_path_of, catalog,
+                                     &limits, &cache, &err),
+                  &err);
+        const swi_source written = {.catalog = catalog, .reader = swi_filecache_reader(cache)};
+        write_all(&written, next.layout, &second, &budget, &tally);
+        ranks_verify(&next, expected, second.store);
+        swi_filecache_free(cache);
+        free_all(expected, &w);
+        swi_store_close(first.store);
+        swi_store_close(second.store);
+        ranks_free(&r);
+        ranks_free(&next);
+        world_free(&w);
+    }
+}
+
+/* ---- scaled tensors ------------------------------------------------------------------------- */
+
+static const sw_dtype scaled_types[] = {SW_F8_E4M3FN, SW_F8_E5M2, SW_F8_E4M3FNUZ, SW_F8_E5M2FNUZ,
+                                        SW_F16,       SW_BF16,    SW_F32};
+static const sw_dtype factor_types[] = {SW_F32, SW_BF16, SW_F8_E8M0FNU};
+static const sw_dtype result_types[] = {SW_BF16, SW_F16, SW_F32};
+
+/* Tensors 0 and 2 are scaled by 1 and 3, whose elements stand for blocks of many sizes. */
+static void make_scaled(world *w, uint64_t seed)
+{
+    w->prng.state = seed;
+    w->count = 5;
+    for (uint32_t id = 0; id < w->count; id++)
+        world_tensor_make(w, id);
+    for (uint32_t id = 0; id < 4; id += 2) {
+        world_tensor *t = &w->tensors[id], *factor = &w->tensors[id + 1];
+        t->dtype = scaled_types[world_below(w, 7)];
+        memcpy(factor->shape, t->shape, sizeof factor->shape);
+        factor->axes = t->axes;
+        factor->elements = t->elements;
+        factor->dtype = factor_types[world_below(w, 3)];
+        factor->repeat[0] = 1;
+        for (uint32_t k = 0; k < t->axes; k++) {
+            int64_t each = 1 + (int64_t)world_below(w, 13);
+            while (t->shape[k] % each != 0)
+                each--;
+            factor->repeat[k] = t->shape[k] > 0 ? each : 1;
+        }
+    }
+    world_build(w);
+}
+
+/* The product of whole tensors. */
+static void expect_scaled(const ranks *r, uint8_t *expected[WORLD_TENSORS_MAX], sw_tally *tally)
+{
+    ranks_expect(r, expected);
+    for (uint32_t id = 0; id < 4; id += 2) {
+        const world_tensor *t = &r->w->tensors[id];
+        const swi_scale_in in = {expected[id], t->dtype, expected[id + 1],
+                                 r->w->tensors[id + 1].dtype};
+        uint8_t *out = malloc((size_t)t->elements * 4 + 1);
+        assert_non_null(out);
+        swi_scale(&in, out, r->dtypes[id], (size_t)t->elements, tally);
+        free(expected[id]);
+        expected[id] = out;
+    }
+}
+
+static void test_scaled(void **state)
+{
+    static ranks r;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        world w = {.strided = seed % 3 == 0, .crc = seed % 2 == 0};
+        uint8_t *expected[WORLD_TENSORS_MAX];
+        swi_digest digests[WORLD_TENSORS_MAX] = {0};
+        world_sink sink;
+        sw_error err = {0};
+        sw_tally tally = {0}, right = {0};
+        make_scaled(&w, seed + 23000);
+        ranks_begin(&r, &w, seed % 2 == 0);
+        for (uint32_t id = 0; id < 4; id += 2) {
+            r.dtypes[id] = result_types[world_below(&w, 3)];
+            r.scales[id] = id + 1;
+        }
+        r.left_out[1] = true; /* the factors of 2 are in the destination besides */
+        ranks_make(&r);
+        assert_int_equal(swi_layout_scale_of(r.layout, r.id[0]), 1);
+        assert_int_equal(swi_layout_scale_of(r.layout, r.id[2]), 3);
+        assert_int_equal(swi_layout_scale_of(r.layout, r.id[3]), -1);
+        expect_scaled(&r, expected, &right);
+        world_sink_make(&sink, r.layout);
+        sink.sink.digests = digests;
+        swi_budget budget = small_budget(&w);
+        write_all(&w.source, r.layout, &sink, &budget, &tally);
+        ranks_verify(&r, expected, sink.store);
+        assert_int_equal(tally.cast_elements, right.cast_elements);
+        assert_int_equal(tally.cast_overflows, right.cast_overflows);
+        assert_int_equal(tally.cast_underflows, right.cast_underflows);
+        for (uint32_t id = 0; id < 4; id += 2) {
+            swi_digest_tree *tree = NULL;
+            swi_digest of[WORLD_TENSORS_MAX];
+            const swi_digest_part part = {.tensor = r.id[id],
+                                          .dtype = r.dtypes[id],
+                                          .elements = w.tensors[id].elements,
+                                          .data = expected[id]};
+            assert_ok(swi_digest_tree_make(swi_layout_catalog(r.layout), of, &tree, &err), &err);
+            assert_ok(swi_digest_tree_add(tree, &part, &err), &err);
+            assert_memory_equal(&of[r.id[id]], &digests[r.id[id]], sizeof of[0]);
+            swi_digest_tree_free(tree);
+        }
+        free_all(expected, &w);
+        swi_store_close(sink.store);
+        ranks_free(&r);
+        world_free(&w);
+    }
+}
+
+/* The public call, in one budget after another: memory holds elements, factors and results. */
+static void test_scaled_in_any_budget(void **state)
+{
+    static ranks r;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        world w = {0};
+        uint8_t *expected[WORLD_TENSORS_MAX];
+        sw_tally right = {0};
+        make_scaled(&w, seed + 24000);
+        ranks_begin(&r, &w, true);
+        for (uint32_t id = 0; id < 4; id += 2) {
+            r.dtypes[id] = result_types[world_below(&w, 3)];
+            r.scales[id] = id + 1;
+        }
+        ranks_make(&r);
+        expect_scaled(&r, expected, &right);
+        for (uint64_t mib = 1; mib <= 64; mib *= 8) {
+            world_sink sink;
+            sw_error err = {0};
+            sw_tally tally = {0};
+            const sw_work_options work = {.threads = 3, .memory_bytes = mib << 20};
+            swi_budget b = swi_execute_budget(&work, w.catalog, r.layout);
+            assert_true((b.window_bytes + b.out_bytes + b.bounce_bytes) * b.threads <= mib << 20);
+            world_sink_make(&sink, r.layout);
+            assert_ok(swi_execute(&w.source, r.layout, &sink.sink, &work, NULL, &tally, &err),
+                      &err);
+            ranks_verify(&r, expected, sink.store);
+            swi_store_close(sink.store);
+        }
+        free_all(expected, &w);
+        ranks_free(&r);
+        world_free(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_arrays_and_copies),    cmocka_unit_test(test_resumed),
+        cmocka_unit_test(test_from_ranks_to_ranks),  cmocka_unit_test(test_scaled),
+        cmocka_unit_test(test_scaled_in_any_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
