@@ -229,6 +229,46 @@ static inline void ranks_make(ranks *r)
     assert_ok(swi_layout_freeze(r->layout, &err), &err);
 }
 
+/* ---- scaled tensors ------------------------------------------------------------------------- */
+
+/* Tensors 1 and 3 are factors of 0 and 2, of blocks of many sizes. */
+static inline void ranks_scaled_world(world *w, uint64_t seed)
+{
+    static const sw_dtype types[] = {SW_F8_E4M3FN, SW_F8_E5M2, SW_F8_E4M3FNUZ, SW_F8_E5M2FNUZ,
+                                     SW_F16,       SW_BF16,    SW_F32};
+    static const sw_dtype factor_types[] = {SW_F32, SW_BF16, SW_F8_E8M0FNU};
+    w->prng.state = seed;
+    w->count = 5;
+    for (uint32_t id = 0; id < w->count; id++)
+        world_tensor_make(w, id);
+    for (uint32_t id = 0; id < 4; id += 2) {
+        world_tensor *t = &w->tensors[id], *factor = &w->tensors[id + 1];
+        t->dtype = types[world_below(w, 7)];
+        memcpy(factor->shape, t->shape, sizeof factor->shape);
+        factor->axes = t->axes;
+        factor->elements = t->elements;
+        factor->dtype = factor_types[world_below(w, 3)];
+        factor->repeat[0] = 1;
+        for (uint32_t k = 0; k < t->axes; k++) {
+            int64_t each = 1 + (int64_t)world_below(w, 13);
+            while (t->shape[k] % each != 0)
+                each--;
+            factor->repeat[k] = t->shape[k] > 0 ? each : 1;
+        }
+    }
+    world_build(w);
+}
+
+/* In the layout they are. */
+static inline void ranks_scale(ranks *r)
+{
+    static const sw_dtype types[] = {SW_BF16, SW_F16, SW_F32};
+    for (uint32_t id = 0; id < 4; id += 2) {
+        r->dtypes[id] = types[world_below(r->w, 3)];
+        r->scales[id] = id + 1;
+    }
+}
+
 /* ---- comparing ------------------------------------------------------------------------------ */
 
 /* Calls fn for each element of the block: its flat index, and its byte in the file. */

@@ -1,179 +1,8 @@
 /* Plans of random checkpoints: accepted as they are, refused with any single thing changed. */
-#include "world.h"
+#include "mutant.h"
+#include "ranks.h"
 
-#include "base/arena.h"
 #include "cover.h"
-
-/* A plan in which one thing is wrong. */
-typedef struct mutant {
-    const swi_plan *plan;
-    harness_prng *prng;
-    int kind;
-    bool in_writes;
-    uint64_t window; /* number of the window in which it happens */
-    swi_window at;   /* that window, once it came */
-    bool has_window, has_passed;
-    bool repeat;
-    bool done; /* something was changed */
-} mutant;
-
-enum {
-    DROP_WINDOW,
-    REPEAT_WINDOW,
-    SHORTEN_WINDOW,
-    DROP_MOVE,
-    REPEAT_MOVE,
-    BLOB_BASE,
-    WINDOW_BASE,
-    BLOB_STRIDE,
-    WINDOW_STRIDE,
-    LENGTH,
-    BLOB,
-    KINDS
-};
-
-static uint64_t number_of(const swi_plan *plan, const swi_window *w)
-{
-    swi_plan_cursor cursor = {0};
-    swi_window other;
-    uint64_t n = 0;
-    while (swi_plan_next(plan, &cursor, &other) && (other.tensor != w->tensor || other.lo != w->lo))
-        n++;
-    return n;
-}
-
-static bool mutant_next(const void *ctx, swi_plan_cursor *cursor, swi_window *out)
-{
-    mutant *m = (mutant *)(uintptr_t)ctx;
-    if (m->repeat) {
-        m->repeat = false;
-        *out = m->at;
-        return true;
-    }
-    if (!swi_plan_next(m->plan, cursor, out))
-        return false;
-    if (m->has_passed || number_of(m->plan, out) != m->window)
-        return true;
-    m->has_passed = true;
-    m->has_window = true;
-    m->at = *out;
-    if (m->kind == DROP_WINDOW) {
-        m->done = true;
-        return swi_plan_next(m->plan, cursor, out);
-    }
-    if (m->kind == REPEAT_WINDOW)
-        m->repeat = m->done = true;
-    if (m->kind == SHORTEN_WINDOW && out->hi - out->lo > 1) {
-        out->hi--;
-        m->done = true;
-    }
-    return true;
-}
-
-static int64_t other_number(mutant *m, int64_t v, int64_t unit)
-{
-    int64_t by = unit * (1 + (int64_t)harness_random_below(m->prng, 3));
-    return harness_random(m->prng) & 1 ? v + by : v - by;
-}
-
-static void change_move(mutant *m, swi_move *move, uint32_t element_bytes)
-{
-    uint32_t k = move->axes > 0 ? (uint32_t)harness_random_below(m->prng, move->axes) : 0;
-    m->done = true;
-    switch (m->kind) {
-    case BLOB_BASE:
-        move->blob_base = other_number(m, move->blob_base, element_bytes);
-        return;
-    case WINDOW_BASE:
-        move->window_base = other_number(m, move->window_base, element_bytes);
-        return;
-    case BLOB:
-        move->blob ^= 1;
-        return;
-    default:
-        break;
-    }
-    if (move->axes == 0) {
-        m->done = false;
-        return;
-    }
-    if (m->kind == BLOB_STRIDE)
-        move->blob_stride[k] = other_number(m, move->blob_stride[k], element_bytes);
-    else if (m->kind == WINDOW_STRIDE)
-        move->window_stride[k] = other_number(m, move->window_stride[k], element_bytes);
-    else
-        move->length[k] = other_number(m, move->length[k], 1);
-}
-
-static void mutate_moves(mutant *m, const swi_window *w, swi_moves *moves, uint32_t element_bytes)
-{
-    sw_error err = {0};
-    if (!m->has_window || m->done || w->tensor != m->at.tensor || w->lo != m->at.lo ||
-        moves->count == 0)
-        return;
-    size_t i = (size_t)harness_random_below(m->prng, moves->count);
-    if (m->kind == DROP_MOVE) {
-        moves->items[i] = moves->items[--moves->count];
-        m->done = true;
-    } else if (m->kind == REPEAT_MOVE) {
-        assert_ok(swi_grow_array((void **)&moves->items, &moves->capacity, moves->count + 1,
-                                 sizeof(swi_move), &err),
-                  &err);
-        moves->items[moves->count++] = moves->items[i];
-        m->done = true;
-    } else {
-        change_move(m, &moves->items[i], element_bytes);
-    }
-}
-
-static sw_status mutant_reads(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
-{
-    mutant *m = (mutant *)(uintptr_t)ctx;
-    sw_status status = swi_plan_reads(m->plan, w, moves, err);
-    if (status == SW_OK && !m->in_writes && m->kind >= DROP_MOVE)
-        mutate_moves(m, w, moves, 2);
-    return status;
-}
-
-static sw_status mutant_writes(const void *ctx, const swi_window *w, swi_moves *moves,
-                               sw_error *err)
-{
-    mutant *m = (mutant *)(uintptr_t)ctx;
-    sw_status status = swi_plan_writes(m->plan, w, moves, err);
-    if (status == SW_OK && m->in_writes && m->kind >= DROP_MOVE)
-        mutate_moves(m, w, moves, 2);
-    return status;
-}
-
-static void try_mutants(world *w, const swi_plan *plan, const swi_layout *layout, uint32_t *tried)
-{
-    uint64_t windows = 0;
-    swi_plan_cursor cursor = {0};
-    swi_window window;
-    while (swi_plan_next(plan, &cursor, &window))
-        windows++;
-    for (int kind = 0; kind < KINDS * 2 && windows > 0; kind++) {
-        sw_error err = {0};
-        mutant m = {
-            .plan = plan,
-            .prng = &w->prng,
-            .kind = kind % KINDS,
-            .in_writes = kind >= KINDS,
-            .window = world_below(w, windows),
-        };
-        const swi_plan_view view = {
-            .ctx = &m, .next = mutant_next, .reads = mutant_reads, .writes = mutant_writes};
-        sw_status status = swi_plan_check_view(&view, w->catalog, layout, NULL, &err);
-        if (!m.done) {
-            assert_ok(status, &err);
-            continue;
-        }
-        if (status == SW_OK)
-            fail_msg("a plan with mutation %d (writes: %d) passes", m.kind, m.in_writes);
-        assert_error(&err, SW_ERR_CONFLICT, "plan check: tensor \"t");
-        tried[kind % KINDS]++;
-    }
-}
 
 static void test_plans_and_mutants(void **state)
 {
@@ -191,6 +20,32 @@ static void test_plans_and_mutants(void **state)
         try_mutants(&w, plan, layout, tried);
         swi_plan_free(plan);
         swi_layout_free(layout);
+        world_free(&w);
+    }
+    for (int kind = 0; kind < KINDS; kind++)
+        assert_true(tried[kind] > 20);
+}
+
+/* The same of rank files: of arrays of many parts, copies and scaled tensors. */
+static void test_rank_files_and_mutants(void **state)
+{
+    static ranks r;
+    uint32_t tried[KINDS] = {0};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 120; seed++) {
+        world w = {.strided = seed % 3 == 0};
+        sw_error err = {0};
+        swi_plan *plan = NULL;
+        ranks_scaled_world(&w, seed + 5500);
+        ranks_begin(&r, &w, seed % 2 == 0);
+        ranks_scale(&r);
+        ranks_make(&r);
+        uint64_t bytes = world_below(&w, 3) == 0 ? 1 << 20 : 1 + world_below(&w, 700);
+        assert_ok(swi_plan_make(w.catalog, r.layout, bytes, NULL, NULL, &plan, &err), &err);
+        assert_ok(swi_plan_check(plan, w.catalog, r.layout, NULL, &err), &err);
+        try_mutants(&w, plan, r.layout, tried);
+        swi_plan_free(plan);
+        ranks_free(&r);
         world_free(&w);
     }
     for (int kind = 0; kind < KINDS; kind++)
@@ -402,8 +257,7 @@ static void test_large_plans(void **state)
         /* Several threads walk the mutant, so it must not change while they do. */
         mutant m = {.plan = plan, .prng = &w.prng, .kind = BLOB_BASE, .window = window};
         const sw_work_options alone = {.threads = 1};
-        const swi_plan_view view = {
-            .ctx = &m, .next = mutant_next, .reads = mutant_reads, .writes = mutant_writes};
+        const swi_plan_view view = mutant_view(&m);
         assert_int_equal(swi_plan_check_view(&view, w.catalog, layout, &alone, &err),
                          SW_ERR_CONFLICT);
     }
@@ -514,6 +368,77 @@ static void test_refusals(void **state)
     world_free(&w);
 }
 
+/* What a tensor cannot be scaled by, or be made of its products. */
+static void test_refused_scales(void **state)
+{
+    static const struct {
+        sw_dtype from, factor, to;
+        int64_t columns; /* of the factors; elements have 6 */
+        uint32_t scale;
+        sw_status status;
+        const char *text;
+    } cases[] = {
+        {SW_F8_E4M3FN, SW_F32, SW_BF16, 6, 9, SW_ERR_ARG, "the source has no tensor 9"},
+        {SW_F8_E4M3FN, SW_F32, SW_BF16, 5, 1, SW_ERR_CONFLICT, "tensor \"t0\": its shape"},
+        {SW_F8_E4M3FN, SW_F32, SW_F64, 6, 1, SW_ERR_UNSUPPORTED,
+         "tensor \"t0\": float8_e4m3fn times float32 cannot be made to float64"},
+        {SW_F8_E4M3FN, SW_I8, SW_BF16, 6, 1, SW_ERR_UNSUPPORTED, "float8_e4m3fn times int8"},
+        {SW_I8, SW_F32, SW_BF16, 6, 1, SW_ERR_UNSUPPORTED, "int8 times float32"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static ranks r;
+        world w = {.count = 2};
+        sw_error err = {0};
+        swi_plan *plan = NULL;
+        w.tensors[0] = (world_tensor){"t0", cases[i].from, 2, {4, 6}, 24, {0}};
+        w.tensors[1] = (world_tensor){
+            "t1", cases[i].factor, 2, {4, cases[i].columns}, 4 * (uint64_t)cases[i].columns, {0}};
+        world_build(&w);
+        ranks_begin(&r, &w, false);
+        r.left_out[1] = true;
+        r.dtypes[0] = cases[i].to;
+        r.scales[0] = cases[i].scale;
+        ranks_make(&r);
+        assert_int_equal(swi_plan_make(w.catalog, r.layout, 4096, NULL, NULL, &plan, &err),
+                         cases[i].status);
+        assert_error(&err, cases[i].status, cases[i].text);
+        ranks_free(&r);
+        world_free(&w);
+    }
+}
+
+/* A plan whose factors nobody reads is no proof. */
+static void test_factors_that_are_not_read(void **state)
+{
+    static ranks r;
+    world w = {0};
+    sw_error err = {0};
+    swi_plan *plan = NULL;
+    (void)state;
+    w.count = 2;
+    w.tensors[0] = (world_tensor){"t0", SW_F8_E4M3FN, 2, {4, 6}, 24, {0}};
+    w.tensors[1] = (world_tensor){"t1", SW_F32, 2, {4, 6}, 24, {2, 3}};
+    world_build(&w);
+    ranks_begin(&r, &w, false);
+    r.left_out[1] = true;
+    r.dtypes[0] = SW_BF16;
+    r.scales[0] = 1;
+    ranks_make(&r);
+    assert_ok(swi_plan_make(w.catalog, r.layout, 4096, NULL, NULL, &plan, &err), &err);
+    const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none, view_scales};
+    const swi_plan_view blind = {plan, view_next, view_reads, view_writes, skip_none, NULL};
+    const swi_plan_view wrong = {plan, view_next, view_reads, view_writes, skip_none, view_reads};
+    assert_ok(swi_plan_check_view(&sound, w.catalog, r.layout, NULL, &err), &err);
+    assert_int_equal(swi_plan_check_view(&blind, w.catalog, r.layout, NULL, &err), SW_ERR_CONFLICT);
+    assert_error(&err, SW_ERR_CONFLICT, "its factors are not read");
+    assert_int_equal(swi_plan_check_view(&wrong, w.catalog, r.layout, NULL, &err), SW_ERR_CONFLICT);
+    assert_error(&err, SW_ERR_CONFLICT, "is not read from where it lies");
+    swi_plan_free(plan);
+    ranks_free(&r);
+    world_free(&w);
+}
+
 /* A source with a hole, an overlap. */
 static void damaged(bool overlap, sw_status status, const char *text)
 {
@@ -608,6 +533,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans_and_mutants),
+        cmocka_unit_test(test_rank_files_and_mutants),
         cmocka_unit_test(test_replicas_are_read_once),
         cmocka_unit_test(test_a_move_past_its_piece),
         cmocka_unit_test(test_a_move_in_place_of_another),
@@ -615,6 +541,8 @@ int main(void)
         cmocka_unit_test(test_finished_files),
         cmocka_unit_test(test_windows_are_whole_rows),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refused_scales),
+        cmocka_unit_test(test_factors_that_are_not_read),
         cmocka_unit_test(test_damaged_sources),
         cmocka_unit_test(test_lookup_against_all_pairs),
     };

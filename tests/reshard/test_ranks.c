@@ -164,36 +164,6 @@ static void test_from_ranks_to_ranks(void **state)
 
 /* ---- scaled tensors ------------------------------------------------------------------------- */
 
-static const sw_dtype scaled_types[] = {SW_F8_E4M3FN, SW_F8_E5M2, SW_F8_E4M3FNUZ, SW_F8_E5M2FNUZ,
-                                        SW_F16,       SW_BF16,    SW_F32};
-static const sw_dtype factor_types[] = {SW_F32, SW_BF16, SW_F8_E8M0FNU};
-static const sw_dtype result_types[] = {SW_BF16, SW_F16, SW_F32};
-
-/* Tensors 0 and 2 are scaled by 1 and 3, whose elements stand for blocks of many sizes. */
-static void make_scaled(world *w, uint64_t seed)
-{
-    w->prng.state = seed;
-    w->count = 5;
-    for (uint32_t id = 0; id < w->count; id++)
-        world_tensor_make(w, id);
-    for (uint32_t id = 0; id < 4; id += 2) {
-        world_tensor *t = &w->tensors[id], *factor = &w->tensors[id + 1];
-        t->dtype = scaled_types[world_below(w, 7)];
-        memcpy(factor->shape, t->shape, sizeof factor->shape);
-        factor->axes = t->axes;
-        factor->elements = t->elements;
-        factor->dtype = factor_types[world_below(w, 3)];
-        factor->repeat[0] = 1;
-        for (uint32_t k = 0; k < t->axes; k++) {
-            int64_t each = 1 + (int64_t)world_below(w, 13);
-            while (t->shape[k] % each != 0)
-                each--;
-            factor->repeat[k] = t->shape[k] > 0 ? each : 1;
-        }
-    }
-    world_build(w);
-}
-
 /* The product of whole tensors. */
 static void expect_scaled(const ranks *r, uint8_t *expected[WORLD_TENSORS_MAX], sw_tally *tally)
 {
@@ -221,12 +191,9 @@ static void test_scaled(void **state)
         world_sink sink;
         sw_error err = {0};
         sw_tally tally = {0}, right = {0};
-        make_scaled(&w, seed + 23000);
+        ranks_scaled_world(&w, seed + 23000);
         ranks_begin(&r, &w, seed % 2 == 0);
-        for (uint32_t id = 0; id < 4; id += 2) {
-            r.dtypes[id] = result_types[world_below(&w, 3)];
-            r.scales[id] = id + 1;
-        }
+        ranks_scale(&r);
         r.left_out[1] = true; /* the factors of 2 are in the destination besides */
         ranks_make(&r);
         assert_int_equal(swi_layout_scale_of(r.layout, r.id[0]), 1);
@@ -269,12 +236,9 @@ static void test_scaled_in_any_budget(void **state)
         world w = {0};
         uint8_t *expected[WORLD_TENSORS_MAX];
         sw_tally right = {0};
-        make_scaled(&w, seed + 24000);
+        ranks_scaled_world(&w, seed + 24000);
         ranks_begin(&r, &w, true);
-        for (uint32_t id = 0; id < 4; id += 2) {
-            r.dtypes[id] = result_types[world_below(&w, 3)];
-            r.scales[id] = id + 1;
-        }
+        ranks_scale(&r);
         ranks_make(&r);
         expect_scaled(&r, expected, &right);
         for (uint64_t mib = 1; mib <= 64; mib *= 8) {
