@@ -23,6 +23,7 @@ typedef struct swi_model_ask {
     const swi_store *store; /* a folder that may hold one (the checkpoint's); NULL: none */
     const swi_store *store2; /* looked into first (--assets); NULL: none */
     const char *side; /* the map must have this side, whose own configuration counts too; NULL */
+    bool untie;       /* the embeddings are not tied, whatever the configuration says */
     const sw_limits *limits;
 } swi_model_ask;
 

@@ -33,6 +33,8 @@ SW_MUST_USE sw_status swi_rules_show(const swi_rules *rules, size_t rule, swi_bu
                                      sw_error *err);
 /* LAY-7: whether a mesh of it has this axis. */
 bool swi_rules_has_axis(const swi_rules *rules, const char *axis);
+/* Whether an expression in it uses this name of the scope: for the linter of maps. */
+bool swi_rules_uses(const swi_rules *rules, const char *name);
 /* LAY-6: a warning "unused-rule" for each rule whose used[] is false. */
 SW_MUST_USE sw_status swi_rules_say_unused(const swi_rules *rules, const bool *used,
                                            sw_report *report, sw_error *err);
