@@ -127,7 +127,7 @@ sw_status swi_yaml_get_bool(const swi_yaml *doc, swi_yaml_node mapping, const ch
                             sw_error *err)
 {
     static const char wanted[] = "true or false";
-    const char *text;
+    const char *text = NULL;
     swi_yaml_node node;
     sw_status status = get_unquoted(doc, mapping, key, wanted, &text, &node, err);
     if (status != SW_OK || text == NULL)
@@ -159,7 +159,7 @@ sw_status swi_yaml_get_uint(const swi_yaml *doc, swi_yaml_node mapping, const ch
                             uint64_t *out, sw_error *err)
 {
     static const char wanted[] = "a whole number";
-    const char *text;
+    const char *text = NULL;
     swi_yaml_node node;
     sw_status status = get_unquoted(doc, mapping, key, wanted, &text, &node, err);
     if (status != SW_OK || text == NULL)
