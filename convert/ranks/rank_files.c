@@ -93,6 +93,7 @@ typedef struct reading {
     size_t count, capacity;
     swi_torch_filling fill;
     swi_torch_ranks ranks;
+    swi_block_part box; /* of the tensor that was placed last */
     size_t readable;
     sw_error last; /* why a file could not be read */
 } reading;
@@ -193,24 +194,29 @@ static sw_status find_files(reading *r, sw_error *err)
 
 /* ---- what is in them ----------------------------------------------------------------------- */
 
-static sw_status place(void *ctx, const swi_torch_leaf *leaf, uint64_t rank, bool is_part,
-                       swi_torch_box *out, sw_error *err)
+static sw_status place(void *ctx, const swi_torch_met *met, swi_torch_box *out, sw_error *err)
 {
-    const reading *r = ctx;
+    reading *r = ctx;
+    const swi_torch_leaf *leaf = met->leaf;
     swi_rank_tensor t = {0};
     bool known;
-    sw_status st = swi_rank_meta_find(r->meta, leaf->parts, leaf->count, rank, &known, &t, err);
+    sw_status st =
+        swi_rank_meta_find(r->meta, leaf->parts, leaf->count, r->ranks.rank, &known, &t, err);
     if (st != SW_OK)
         return st;
-    if (!known && is_part)
+    if (!known && met->is_part)
         return swi_fail(err, SW_ERR_UNSUPPORTED, "a part of a DTensor of which %s does not tell",
                         SWI_RANK_META_NAME);
     out->is_own = !known;
     out->replicated = t.replicated;
     out->axes = t.axes;
     memcpy(out->shape, t.shape, sizeof out->shape);
-    memcpy(out->offset, t.offset, sizeof out->offset);
-    memcpy(out->length, t.length, sizeof out->length);
+    memcpy(out->local, t.length, sizeof out->local);
+    r->box = (swi_block_part){{0}, {0}, {0}};
+    memcpy(r->box.offset, t.offset, sizeof r->box.offset);
+    memcpy(r->box.length, t.length, sizeof r->box.length);
+    out->parts = &r->box;
+    out->part_count = 1;
     return SW_OK;
 }
 

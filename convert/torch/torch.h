@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "container/torch_file.h"
 #include "framework.h"
+#include "layout.h"
 #include "state/state.h"
 
 /* ---- the object of a file, without what only tensors need ----------------------------------- */
@@ -90,17 +91,27 @@ typedef struct swi_torch_totals {
 
 /* What a tensor of a rank's file is in the checkpoint. */
 typedef struct swi_torch_box {
+    bool left_out;   /* it is not put in; whoever decided that has said why */
     bool is_own;     /* no part of another one; then nothing else is set */
     bool replicated; /* other ranks hold the same elements */
     uint32_t axes;
-    int64_t shape[SW_MAX_AXES], offset[SW_MAX_AXES], length[SW_MAX_AXES];
+    int64_t shape[SW_MAX_AXES];  /* of the tensor of the checkpoint */
+    int64_t local[SW_MAX_AXES];  /* of what the rank has of it */
+    const swi_block_part *parts; /* the boxes that this is made of, borrowed until the next call */
+    size_t part_count;
 } swi_torch_box;
+
+/* A tensor of a file on its way to its place. */
+typedef struct swi_torch_met {
+    const swi_torch_leaf *leaf;
+    const swi_torch_tensor *tensor;
+    bool is_part; /* of a DTensor */
+} swi_torch_met;
 
 /* How the files of ranks make one checkpoint. */
 typedef struct swi_torch_ranks {
     /* Fails on what is wrong with this tensor (a finding then), and on NOMEM. */
-    sw_status (*place)(void *ctx, const swi_torch_leaf *leaf, uint64_t rank, bool is_part,
-                       swi_torch_box *out, sw_error *err);
+    sw_status (*place)(void *ctx, const swi_torch_met *met, swi_torch_box *out, sw_error *err);
     void *ctx;
     uint64_t rank; /* of the file that is being put in */
 } swi_torch_ranks;

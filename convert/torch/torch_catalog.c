@@ -138,9 +138,7 @@ static sw_status view_key(filling *f, const swi_torch_tensor *t, sw_error *err)
     return st;
 }
 
-/* `place` NULL: it is all of the tensor. */
-static sw_status add_piece(filling *f, const swi_torch_tensor *t, const swi_torch_box *place,
-                           uint32_t id, sw_error *err)
+static swi_piece piece_of(const filling *f, const swi_torch_tensor *t)
 {
     int64_t element = sw_dtype_bytes(t->dtype);
     swi_piece piece = {.blob = f->blobs[t->storage],
@@ -148,11 +146,29 @@ static sw_status add_piece(filling *f, const swi_torch_tensor *t, const swi_torc
                        .base_bytes = (int64_t)t->start_elements * element};
     for (uint32_t k = 0; k < t->axes; k++) {
         piece.length[k] = t->shape[k];
-        piece.view[k] = place != NULL ? place->shape[k] : t->shape[k];
-        piece.offset[k] = place != NULL ? place->offset[k] : 0;
+        piece.view[k] = t->shape[k];
         piece.stride_bytes[k] = t->shape[k] > 1 ? t->stride_elements[k] * element : 0;
     }
-    return swi_builder_piece(f->all->o->builder, id, &piece, err);
+    return piece;
+}
+
+/* Of what a rank has, the boxes that it is made of. */
+static sw_status add_boxes(filling *f, const swi_torch_tensor *t, const swi_torch_box *place,
+                           uint32_t id, sw_error *err)
+{
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < place->part_count; i++) {
+        const swi_block_part *part = &place->parts[i];
+        swi_piece piece = piece_of(f, t);
+        for (uint32_t k = 0; k < t->axes; k++) {
+            piece.view[k] = place->shape[k];
+            piece.offset[k] = part->offset[k];
+            piece.length[k] = part->length[k];
+            piece.base_bytes += part->place[k] * piece.stride_bytes[k];
+        }
+        st = swi_builder_piece(f->all->o->builder, id, &piece, err);
+    }
+    return st;
 }
 
 /* TS-5: the first name of a view owns it, others are its aliases. */
@@ -177,7 +193,8 @@ static sw_status add_bytes(filling *f, const swi_torch_tensor *t, uint32_t id, s
     }
     all->owners[view] = id;
     all->totals.used_bytes += t->elements * sw_dtype_bytes(t->dtype);
-    return add_piece(f, t, NULL, id, err);
+    const swi_piece piece = piece_of(f, t);
+    return swi_builder_piece(all->o->builder, id, &piece, err);
 }
 
 /* Whether the name is new; one that another file has is a conflict that is said. */
@@ -304,7 +321,7 @@ static sw_status whole_of(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
 static bool is_box(const swi_torch_tensor *t, const swi_torch_box *place)
 {
     return t->axes == place->axes &&
-           memcmp(t->shape, place->length, t->axes * sizeof *t->shape) == 0;
+           memcmp(t->shape, place->local, t->axes * sizeof *t->shape) == 0;
 }
 
 static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
@@ -312,15 +329,17 @@ static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
     const swi_torch_ranks *ranks = f->all->ranks;
     const swi_torch_tensor *t = &f->object->tensors[number];
     swi_builder *builder = f->all->o->builder;
+    const swi_torch_met met = {leaf, t, f->object->is_part[number]};
     swi_torch_box place = {0};
     sw_error cause = {0};
     uint32_t id = 0;
-    sw_status st =
-        ranks->place(ranks->ctx, leaf, ranks->rank, f->object->is_part[number], &place, &cause);
+    sw_status st = ranks->place(ranks->ctx, &met, &place, &cause);
     if (st == SW_ERR_NOMEM)
         return swi_fail_nomem(err);
     if (st != SW_OK)
         return bad_part(f, leaf, st, cause.text, err);
+    if (place.left_out)
+        return SW_OK;
     if (place.is_own)
         return add_own(f, leaf, number, err);
     st = whole_of(f, leaf, number, &place, &id, err);
@@ -335,7 +354,7 @@ static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
     if (place.replicated)
         swi_builder_allow_replicas(builder, id);
     f->all->totals.used_bytes += t->elements * sw_dtype_bytes(t->dtype);
-    return t->elements > 0 ? add_piece(f, t, &place, id, err) : SW_OK;
+    return t->elements > 0 ? add_boxes(f, t, &place, id, err) : SW_OK;
 }
 
 /* ---- the rest ----------------------------------------------------------------------------------
