@@ -299,8 +299,9 @@ class Map:
 
     def pieces(self, side, name, shape, tp):
         """For each rank the indices that it holds along the split dimension: (dimension or None, [indices])."""
-        layout = self.sides[side]["layout"]
         scope = self.scope.inner({"tp": tp})
+        layouts = self.sides[side].get("layouts") or [self.sides[side]["layout"]]
+        layout = next(one for one in layouts if scope.value(one.get("when", True)))
         for rule in layout["rules"]:
             patterns = rule["tensor"] if isinstance(rule["tensor"], list) else [rule["tensor"]]
             if any(re.fullmatch(as_regex(pattern), name) for pattern in patterns):
