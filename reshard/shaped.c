@@ -118,14 +118,6 @@ bool swi_shaped_has_elements(const swi_shaped *shaped)
     return true;
 }
 
-int64_t swi_shaped_outer(const swi_shaped *shaped, uint32_t dim)
-{
-    int64_t product = 1;
-    for (uint32_t k = 0; k < dim; k++)
-        product *= shaped->shape[k];
-    return product;
-}
-
 int64_t swi_shaped_inner(const swi_shaped *shaped, uint32_t dim)
 {
     int64_t product = 1;

@@ -32,7 +32,6 @@ static sw_status change_dims(swi_shaping *s, const swi_shaped *in, const change 
         swi_pieces_free(&pieces);
         pieces = s->out;
         s->out = (swi_pieces){0};
-        line.outer = swi_shaped_outer(&now, k);
         line.size = now.shape[k];
         line.inner = swi_shaped_inner(&now, k);
         status = swi_shaping_line(s, pieces.items, pieces.count, &line, err);

@@ -75,8 +75,7 @@ sw_status swi_shaped_join(const swi_shaped *parts, size_t count, uint32_t dim, i
     for (size_t i = 0; i < count && status == SW_OK; i++) {
         int64_t run = parts[i].shape[dim] / groups;
         if (parts[i].count > 0) {
-            const swi_line line = {.outer = swi_shaped_outer(&head, dim) * groups,
-                                   .size = run,
+            const swi_line line = {.size = run,
                                    .inner = swi_shaped_inner(&head, dim),
                                    .new_size = head.shape[dim] / groups,
                                    .hi = run,
@@ -120,8 +119,7 @@ static sw_status split_one(const swi_shaped *in, uint32_t dim, int64_t groups, i
     sw_status status = SW_OK;
     head.shape[dim] = size;
     if (in->count > 0) {
-        const swi_line line = {.outer = swi_shaped_outer(in, dim) * groups,
-                               .size = in->shape[dim] / groups,
+        const swi_line line = {.size = in->shape[dim] / groups,
                                .inner = swi_shaped_inner(in, dim),
                                .new_size = size / groups,
                                .lo = at,
@@ -194,8 +192,7 @@ sw_status swi_shaped_stack(const swi_shaped *parts, size_t count, uint32_t dim, 
     for (size_t i = 0; i < count && status == SW_OK; i++) {
         if (parts[i].count == 0)
             continue;
-        const swi_line line = {.outer = swi_shaped_outer(&head, dim),
-                               .size = 1,
+        const swi_line line = {.size = 1,
                                .inner = swi_shaped_inner(&head, dim),
                                .new_size = (int64_t)count,
                                .hi = 1,

@@ -137,25 +137,25 @@ static sw_status spread_line(swi_shaping *s, const swi_piece *line, const swi_li
 static sw_status line_of_piece(swi_shaping *s, const swi_piece *aligned, const swi_line *how,
                                sw_error *err)
 {
-    const int64_t dims[] = {how->outer, how->size, how->inner};
+    const int64_t dims[] = {how->size, how->inner};
     uint32_t first[SW_MAX_AXES + 1];
-    swi_aligned_groups(aligned, 3, dims, first);
-    swi_piece line = take_line(aligned, first[1], first[2]);
+    swi_aligned_groups(aligned, 2, dims, first);
+    swi_piece line = take_line(aligned, first[0], first[1]);
     s->lines.count = 0;
     sw_status status =
         how->block > 0 ? spread_line(s, &line, how, err) : move_line(s, &line, how, err);
     for (size_t i = 0; i < s->lines.count && status == SW_OK; i++)
-        status = put_line(s, aligned, first[1], first[2], &s->lines.items[i], err);
+        status = put_line(s, aligned, first[0], first[1], &s->lines.items[i], err);
     return status;
 }
 
 sw_status swi_shaping_line(swi_shaping *shaping, const swi_piece *pieces, size_t count,
                            const swi_line *line, sw_error *err)
 {
-    const int64_t dims[] = {line->outer, line->size, line->inner};
+    const int64_t dims[] = {line->size, line->inner};
     sw_status status = SW_OK;
     for (size_t i = 0; i < count && status == SW_OK; i++) {
-        status = swi_shaping_align(shaping, &pieces[i], 3, dims, err);
+        status = swi_shaping_align(shaping, &pieces[i], 2, dims, err);
         for (size_t a = 0; a < shaping->aligned.count && status == SW_OK; a++)
             status = line_of_piece(shaping, &shaping->aligned.items[a], line, err);
     }

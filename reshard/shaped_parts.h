@@ -42,7 +42,8 @@ SW_MUST_USE sw_status swi_shaping_out(swi_shaping *shaping, const swi_piece *pie
 
 /*
  * Replaces `aligned` by the piece's elements in pieces whose views are made of a group of axes for
- * each dimension (none for a dimension of size 1). The dimensions have the piece's elements.
+ * each dimension (none for a dimension of size 1). The dimensions are the last ones: their product
+ * divides the piece's elements, and what is left over makes the axes before the first group.
  */
 SW_MUST_USE sw_status swi_shaping_align(swi_shaping *shaping, const swi_piece *piece,
                                         uint32_t count, const int64_t *dims, sw_error *err);
@@ -50,9 +51,9 @@ SW_MUST_USE sw_status swi_shaping_align(swi_shaping *shaping, const swi_piece *p
 void swi_aligned_groups(const swi_piece *aligned, uint32_t count, const int64_t *dims,
                         uint32_t first[SW_MAX_AXES + 1]);
 
-/* What happens to one dimension: the tensor is outer x size x inner, and becomes new_size there. */
+/* What happens to one dimension: `size` long, with `inner` elements behind each of its indexes. */
 typedef struct swi_line {
-    int64_t outer, size, inner;
+    int64_t size, inner;
     int64_t new_size;
     int64_t lo, hi, at; /* [lo, hi) comes to `at`, the rest is left out */
     int64_t block;      /* not 0: instead, each element becomes so many (the last ones fewer) */
@@ -68,8 +69,7 @@ SW_MUST_USE sw_status swi_shaped_check(const swi_shaped *shaped, sw_error *err);
 bool swi_shaped_has_elements(const swi_shaped *shaped);
 /* Hands `out` over as head's pieces, merged; `head` says the rest. */
 void swi_shaped_finish(swi_shaping *shaping, const swi_shaped *head, swi_shaped *out);
-/* dims before `dim`, and behind it; the tensor has elements. */
-int64_t swi_shaped_outer(const swi_shaped *shaped, uint32_t dim);
+/* Elements behind one index of the dimension; the tensor has elements. */
 int64_t swi_shaped_inner(const swi_shaped *shaped, uint32_t dim);
 SW_MUST_USE sw_status swi_shaped_check_dim(const swi_shaped *shaped, uint32_t dim, sw_error *err);
 
