@@ -18,10 +18,12 @@ import torch
 import checks_bad
 import checks_digests
 import checks_good
+import checks_maps
 import checks_run
 import checks_torch
 import checks_torch_out
 import checks_writers
+import kinds_maps
 import make_checkpoints
 from kit import Kit
 
@@ -49,7 +51,8 @@ def main():
     parser.add_argument("--shardwright", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--ckpts", help="where generated checkpoints are kept (WORK/ckpts)")
-    parser.add_argument("--only", action="append", choices=sorted(make_checkpoints.KINDS))
+    parser.add_argument("--only", action="append",
+                        choices=sorted(make_checkpoints.KINDS) + sorted(kinds_maps.KINDS))
     parser.add_argument("--no-bad", action="store_true", help="whole checkpoints only")
     parser.add_argument("--bad-only", action="store_true", help="broken and hostile ones only")
     parser.add_argument("--flips", type=int, default=1000)
@@ -62,7 +65,8 @@ def main():
     shutil.rmtree(kit.path("out"), ignore_errors=True)
     os.makedirs(kit.path("out"))
     bad = not args.no_bad and not args.only
-    kinds = args.only or list(make_checkpoints.KINDS)
+    kinds = [k for k in args.only or make_checkpoints.KINDS if k in make_checkpoints.KINDS]
+    maps = [k for k in args.only or () if k in kinds_maps.KINDS]
     folders = generate(kit, root, NEEDED_BY_BAD if args.bad_only else kinds)
     if not args.bad_only:
         for kind, folder in folders.items():
@@ -83,6 +87,8 @@ def main():
     if not args.bad_only:
         kit.guarded("resumed from torch files", checks_torch_out.check_resumed, folders)
         checks_run.check_runs(kit, folders)
+    if maps:
+        checks_maps.check_maps(kit, root, maps)
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
         kit.guarded("numbers", checks_writers.check_numbers)
