@@ -68,8 +68,9 @@ uint32_t swi_pattern_part_count(const swi_pattern *pattern);
 const char *swi_pattern_part(const swi_pattern *pattern, uint32_t part);
 
 /*
- * *out: whether some name matches both (exact; variables may stand for any number). *witness (may
- * be NULL): such a name, appended, without a terminator. SW_ERR_NOMEM only.
+ * *out: whether some name matches both. Never false where there is one; variables count as any
+ * digits there, so that a number with leading zeros beside a star may make it true where there is
+ * none. *witness (may be NULL): such a name, appended, without a terminator. SW_ERR_NOMEM only.
  */
 SW_MUST_USE sw_status swi_pattern_overlap(const swi_pattern *a, const swi_pattern *b, bool *out,
                                           swi_buf *witness, sw_error *err);
