@@ -430,3 +430,4 @@ def check_maps(kit, root, only=None):
         kit.guarded("models refused", check_models_refused, folders)
         kit.guarded("maps refused", check_maps_refused, folders["map_llama"])
         kit.guarded("lost", check_lost, folders["map_llama_biases"])
+    return folders

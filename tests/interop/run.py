@@ -20,6 +20,7 @@ import checks_digests
 import checks_good
 import checks_maps
 import checks_run
+import checks_scales
 import checks_torch
 import checks_torch_out
 import checks_writers
@@ -88,7 +89,10 @@ def main():
         kit.guarded("resumed from torch files", checks_torch_out.check_resumed, folders)
         checks_run.check_runs(kit, folders)
     if maps:
-        checks_maps.check_maps(kit, root, maps)
+        deepseek = checks_maps.check_maps(kit, root, maps).get("map_deepseek_v3")
+        if deepseek:
+            kit.guarded("fp8 blocks", checks_scales.check_scales, deepseek)
+            kit.guarded("further tokens", checks_scales.check_further_tokens, deepseek)
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
         kit.guarded("numbers", checks_writers.check_numbers)
