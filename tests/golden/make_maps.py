@@ -43,7 +43,9 @@ def main():
         side = "meta" if name == "params.json" else None
         model = map_reference.Map(map_reference.embedded(map_of(config)), config, side)
         with open(os.path.join(folder, "sides.txt"), "w", encoding="utf-8") as out:
-            for each in model.sides:
+            for each, facts in model.sides.items():
+                if not model.scope.value(facts.get("when", True)):
+                    continue
                 out.write(f"side {each}\n")
                 out.writelines(f"{line}\n" for line in lines(model, each))
 
