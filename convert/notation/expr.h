@@ -70,6 +70,10 @@ struct swi_expr_scope {
     const swi_expr_scope *outer; /* asked next; NULL: none */
 };
 
+/* Asks the scope (NULL: none) and those around it; *out is untouched where none knows the name. */
+SW_MUST_USE sw_status swi_expr_look_up(const swi_expr_scope *scope, const char *name,
+                                       swi_expr_value *out, bool *found, sw_error *err);
+
 /* The ready-made scope: a table. Usage: {.find = swi_expr_find_var, .ctx = &vars}. */
 typedef struct swi_expr_var {
     const char *name;

@@ -375,12 +375,10 @@ static sw_status call(machine *m)
 static sw_status find_name(machine *m)
 {
     const swi_expr_use *use = &m->expr->uses[m->step->index];
-    bool found = false;
+    bool found;
     swi_expr_value value = swi_expr_none();
-    for (const swi_expr_scope *s = m->scope; s != NULL && !found; s = s->outer) {
-        sw_status status = s->find(s->ctx, use->name, &value, &found, m->err);
-        if (status == SW_OK)
-            continue;
+    sw_status status = swi_expr_look_up(m->scope, use->name, &value, &found, m->err);
+    if (status != SW_OK) {
         if (m->err != NULL) { /* it tells of another text: the place is where it is used here */
             m->err->has_offset = true;
             m->err->offset_bytes = m->step->offset_bytes;

@@ -77,6 +77,18 @@ const char *swi_expr_kind_name(swi_expr_kind kind)
     return names[kind];
 }
 
+sw_status swi_expr_look_up(const swi_expr_scope *scope, const char *name, swi_expr_value *out,
+                           bool *found, sw_error *err)
+{
+    *found = false;
+    for (; scope != NULL && !*found; scope = scope->outer) {
+        sw_status status = scope->find(scope->ctx, name, out, found, err);
+        if (status != SW_OK)
+            return status;
+    }
+    return SW_OK;
+}
+
 sw_status swi_expr_find_var(void *vars, const char *name, swi_expr_value *out, bool *found,
                             sw_error *err)
 {
