@@ -1,25 +1,17 @@
 /* Aligning: a piece in views that fit given dimensions, in as few pieces as that takes. */
-#include <inttypes.h>
-#include <string.h>
-
+#include "model/steps.h"
 #include "shaped_parts.h"
 
-/*
- * Where the dimensions begin in the flat index: ends[d] is the product of those from d on. A view
- * has such steps too. Two steps of which neither divides the other have no common view.
- */
-typedef struct steps {
-    uint32_t count;
-    int64_t at[SW_MAX_AXES + 1];
-} steps;
-
-static steps steps_of(uint32_t count, const int64_t *dims)
+/* Where the dimensions begin in the flat index: that they are dimensions makes them fit. */
+static swi_steps steps_of(uint32_t count, const int64_t *dims)
 {
-    steps s = {.count = count};
-    s.at[count] = 1;
-    for (uint32_t d = count; d-- > 0;)
-        s.at[d] = s.at[d + 1] * dims[d];
-    return s;
+    swi_steps steps = {0};
+    int64_t step = 1;
+    for (uint32_t d = count; d-- > 0;) {
+        step *= dims[d];
+        (void)swi_steps_add(&steps, step);
+    }
+    return steps;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -33,12 +25,12 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 /* The axis above the first step of the view that does not fit, and how much of it to take apart. */
-static bool find_conflict(const swi_piece *p, const steps *want, uint32_t *axis, int64_t *inner)
+static bool find_conflict(const swi_piece *p, const swi_steps *want, uint32_t *axis, int64_t *inner)
 {
     int64_t step = 1;
     for (uint32_t k = p->axes; k-- > 1;) {
         step *= p->view[k];
-        for (uint32_t d = want->count; d-- > 0;) {
+        for (uint32_t d = 0; d < want->count; d++) {
             if (step % want->at[d] == 0 || want->at[d] % step == 0)
                 continue;
             int64_t size = p->view[k - 1];
@@ -68,56 +60,16 @@ static sw_status take_apart(swi_shaping *s, const swi_piece *p, uint32_t axis, i
     return status;
 }
 
-/* The axis that a wanted step falls inside of. */
-static bool find_inside(const swi_piece *p, const steps *want, uint32_t *axis, int64_t *inner)
+static sw_status add_aligned(void *ctx, const swi_piece *part, sw_error *err)
 {
-    int64_t step = 1;
-    for (uint32_t k = p->axes; k-- > 0;) {
-        for (uint32_t d = want->count; d-- > 0;) {
-            if (want->at[d] <= step || want->at[d] >= step * p->view[k])
-                continue;
-            *axis = k;
-            *inner = want->at[d] / step;
-            return true;
-        }
-        step *= p->view[k];
-    }
-    return false;
-}
-
-/* Each step splits a piece in at most three, so that two of them wait at each depth. */
-#define WAITING_MAX (2 * (SW_MAX_AXES + 1) + 1)
-
-/* Refines until every wanted step is one of the view's; none of them conflict. */
-static sw_status refine_all(swi_shaping *s, const swi_piece *piece, const steps *want,
-                            sw_error *err)
-{
-    swi_piece waiting[WAITING_MAX];
-    size_t count = 1;
-    sw_status status = SW_OK;
-    waiting[0] = *piece;
-    while (count > 0 && status == SW_OK) {
-        uint32_t axis;
-        int64_t inner;
-        swi_piece p = waiting[--count];
-        if (!find_inside(&p, want, &axis, &inner)) {
-            status = swi_pieces_add(&s->aligned, &p, err);
-            continue;
-        }
-        size_t parts = swi_piece_refine(&p, axis, inner, waiting + count);
-        if (parts == 0)
-            return swi_fail(err, SW_ERR_LIMIT,
-                            "a piece of it would need more than %d axes to be split so",
-                            SW_MAX_AXES);
-        count += parts;
-    }
-    return status;
+    swi_shaping *s = ctx;
+    return swi_pieces_add(&s->aligned, part, err);
 }
 
 sw_status swi_shaping_align(swi_shaping *shaping, const swi_piece *piece, uint32_t count,
                             const int64_t *dims, sw_error *err)
 {
-    const steps want = steps_of(count, dims);
+    const swi_steps want = steps_of(count, dims);
     shaping->aligned.count = 0;
     shaping->work.count = 0;
     sw_status status = swi_pieces_add(&shaping->work, piece, err);
@@ -129,7 +81,7 @@ sw_status swi_shaping_align(swi_shaping *shaping, const swi_piece *piece, uint32
         if (find_conflict(&p, &want, &axis, &inner))
             status = take_apart(shaping, &p, axis, inner, err);
         else
-            status = refine_all(shaping, &p, &want, err);
+            status = swi_piece_refine_to(&p, &want, add_aligned, shaping, err);
     }
     return status;
 }

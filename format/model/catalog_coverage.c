@@ -1,7 +1,7 @@
 /*
  * Three ways, the cheapest that fits (CAT-9):
  *   intervals  every piece is one run of the flat index space: one walk, whatever the views
- *   boxes      all pieces share a view: recursive sweep; volumes tell the coverage
+ *   boxes      all views have a common refinement: recursive sweep; volumes tell the coverage
  *   runs       anything else: each piece cut into its flat runs, within a budget
  */
 #include "model/catalog_coverage.h"
@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "model/steps.h"
 
 #define RUNS_MAX ((uint64_t)1 << 20) /* for one tensor, besides its pieces */
 
@@ -181,46 +182,78 @@ static sw_status cover_runs(swi_cover_work *work, const swi_cover_in *in, swi_co
 
 /* ---- boxes of one view ----------------------------------------------------------------------- */
 
-static bool same_box(const swi_boxes *b, size_t x, size_t y)
-{
-    size_t size = b->axes * sizeof(int64_t);
-    return memcmp(b->offset + x * b->axes, b->offset + y * b->axes, size) == 0 &&
-           memcmp(b->length + x * b->axes, b->length + y * b->axes, size) == 0;
-}
+/* Boxes being filled. */
+typedef struct box_list {
+    swi_cover_work *work;
+    swi_boxes *boxes;
+    size_t piece;
+    uint64_t limit;
+    bool full;
+} box_list;
 
-/* Fills boxes from the pieces; copies of the same box, which are neighbours, once for replicas. */
-static sw_status load_boxes(swi_cover_work *work, const swi_cover_in *in, swi_boxes *boxes,
-                            uint64_t *volume, sw_error *err)
+static sw_status add_box(void *ctx, const swi_piece *part, sw_error *err)
 {
-    size_t room;
-    swi_piece p;
-    if (!swi_mul_size(in->count, boxes->axes, &room))
-        return swi_fail_nomem(err);
+    box_list *list = ctx;
+    swi_cover_work *work = list->work;
+    size_t n = list->boxes->count, axes = part->axes, room = (n + 1) * axes;
+    if (n >= list->limit) {
+        list->full = true;
+        return SW_OK;
+    }
     sw_status status =
         swi_grow_array(&work->offset, &work->offset_capacity, room, sizeof(int64_t), err);
     if (status == SW_OK)
         status = swi_grow_array(&work->length, &work->length_capacity, room, sizeof(int64_t), err);
     if (status == SW_OK)
-        status =
-            swi_grow_array(&work->index, &work->index_capacity, in->count, sizeof(size_t), err);
+        status = swi_grow_array(&work->index, &work->index_capacity, n + 1, sizeof(size_t), err);
     if (status != SW_OK)
         return status;
-    boxes->offset = work->offset;
-    boxes->length = work->length;
+    memcpy((int64_t *)work->offset + n * axes, part->offset, axes * sizeof(int64_t));
+    memcpy((int64_t *)work->length + n * axes, part->length, axes * sizeof(int64_t));
+    ((size_t *)work->index)[n] = list->piece;
+    list->boxes->count++;
+    return SW_OK;
+}
+
+static bool same_place(const swi_piece *p, const swi_piece *q)
+{
+    size_t size = p->axes * sizeof(int64_t);
+    return p->axes == q->axes && memcmp(p->view, q->view, size) == 0 &&
+           memcmp(p->offset, q->offset, size) == 0 && memcmp(p->length, q->length, size) == 0;
+}
+
+/* Axes that say nothing are left out; what the bytes are does not matter here. */
+static void get_simple(const swi_cover_in *in, size_t i, swi_piece *out)
+{
+    in->get(in->ctx, i, out);
+    swi_piece_simplify(out, 1);
+}
+
+/*
+ * Fills boxes from the pieces; copies of the same box, which are neighbours, once for replicas. Not
+ * *done when pieces fall into too many boxes.
+ */
+static sw_status load_boxes(swi_cover_work *work, const swi_cover_in *in, const swi_steps *steps,
+                            swi_boxes *boxes, uint64_t *volume, bool *done, sw_error *err)
+{
+    box_list list = {.work = work, .boxes = boxes, .limit = RUNS_MAX + 4 * (uint64_t)in->count};
+    swi_piece p, before;
+    sw_status status = SW_OK;
     *volume = 0;
-    for (size_t i = 0; i < in->count; i++) {
-        size_t n = boxes->count;
-        in->get(in->ctx, i, &p);
-        memcpy((int64_t *)work->offset + n * p.axes, p.offset, p.axes * sizeof(int64_t));
-        memcpy((int64_t *)work->length + n * p.axes, p.length, p.axes * sizeof(int64_t));
-        if (in->replicas && n > 0 && same_box(boxes, n - 1, n))
+    for (size_t i = 0; i < in->count && status == SW_OK && !list.full; i++) {
+        get_simple(in, i, &p);
+        if (in->replicas && i > 0 && same_place(&p, &before))
             continue;
-        ((size_t *)work->index)[n] = i;
-        boxes->count++;
+        before = p;
+        list.piece = i;
+        status = swi_piece_refine_to(&p, steps, add_box, &list, err);
         if (!swi_add_u64(*volume, swi_piece_elements(&p), volume))
             *volume = UINT64_MAX;
     }
-    return SW_OK;
+    boxes->offset = work->offset;
+    boxes->length = work->length;
+    *done = !list.full;
+    return status;
 }
 
 static uint64_t first_shared(const swi_boxes *boxes, size_t x, size_t y)
@@ -263,17 +296,32 @@ static sw_status cover_union(swi_cover_work *work, const swi_cover_in *in, uint6
     return SW_OK;
 }
 
-static sw_status cover_boxes(swi_cover_work *work, const swi_cover_in *in, const swi_piece *like,
-                             swi_cover *out, sw_error *err)
+/* The view that has these steps. */
+static void view_of(const swi_steps *steps, uint64_t elements, int64_t view[SW_MAX_AXES],
+                    uint32_t *axes)
 {
-    swi_boxes boxes = {.axes = like->axes, .view = like->view};
+    int64_t above = (int64_t)elements;
+    *axes = 0;
+    for (uint32_t i = steps->count; i-- > 0;) {
+        view[(*axes)++] = above / steps->at[i];
+        above = steps->at[i];
+    }
+    view[(*axes)++] = above;
+}
+
+static sw_status cover_boxes(swi_cover_work *work, const swi_cover_in *in, const swi_steps *steps,
+                             swi_cover *out, bool *done, sw_error *err)
+{
+    int64_t view[SW_MAX_AXES];
+    swi_boxes boxes = {.view = view};
+    view_of(steps, in->elements, view, &boxes.axes);
     uint64_t volume = 0;
     size_t a = 0;
     size_t b = 0;
-    sw_status status = load_boxes(work, in, &boxes, &volume, err);
-    if (status == SW_OK)
+    sw_status status = load_boxes(work, in, steps, &boxes, &volume, done, err);
+    if (status == SW_OK && *done)
         status = swi_boxes_disjoint(&work->region, &boxes, &out->disjoint, &a, &b, err);
-    if (status != SW_OK)
+    if (status != SW_OK || !*done)
         return status;
     if (out->disjoint == SWI_OVERLAP) {
         out->a = ((size_t *)work->index)[a];
@@ -291,38 +339,47 @@ static sw_status cover_boxes(swi_cover_work *work, const swi_cover_in *in, const
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
+/* What all pieces are: intervals, and of which common view (only if they are no intervals). */
+typedef struct outline {
+    bool intervals;
+    bool one_view;
+    swi_steps steps;
+    uint64_t volume;
+} outline;
+
+static void outline_of(const swi_cover_in *in, outline *out)
+{
+    *out = (outline){.intervals = true, .one_view = true};
+    swi_piece p;
+    for (size_t i = 0; i < in->count; i++) {
+        get_simple(in, i, &p);
+        if (!swi_add_u64(out->volume, swi_piece_elements(&p), &out->volume))
+            out->volume = UINT64_MAX;
+        out->intervals = out->intervals && swi_piece_is_interval(&p);
+        out->one_view = out->one_view && swi_steps_add_view(&out->steps, p.axes, p.view);
+    }
+    out->one_view = out->one_view && out->steps.count < SW_MAX_AXES;
+}
+
 sw_status swi_cover_tensor(swi_cover_work *work, const swi_cover_in *in, swi_cover *out,
                            sw_error *err)
 {
     swi_cover found = {0};
-    bool intervals = true;
-    bool one_view = true;
+    outline all;
     bool done = true;
-    uint64_t volume = 0;
-    swi_piece first = {0};
-    swi_piece p;
-    for (size_t i = 0; i < in->count; i++) {
-        in->get(in->ctx, i, &p);
-        if (i == 0)
-            first = p;
-        if (!swi_add_u64(volume, swi_piece_elements(&p), &volume))
-            volume = UINT64_MAX;
-        intervals = intervals && swi_piece_is_interval(&p);
-        one_view = one_view && p.axes == first.axes &&
-                   memcmp(p.view, first.view, p.axes * sizeof(int64_t)) == 0;
-    }
     sw_status status = SW_OK;
-    if (intervals)
+    outline_of(in, &all);
+    if (all.intervals)
         cover_intervals(in, &found);
-    else if (one_view)
-        status = cover_boxes(work, in, &first, &found, err);
-    else
+    else if (all.one_view)
+        status = cover_boxes(work, in, &all.steps, &found, &done, err);
+    if (status == SW_OK && !all.intervals && (!all.one_view || !done))
         status = cover_runs(work, in, &found, &done, err);
     if (status != SW_OK)
         return status;
     if (!done) {
         found.disjoint = SWI_UNPROVEN;
-        found.held = volume < in->elements ? volume : in->elements;
+        found.held = all.volume < in->elements ? all.volume : in->elements;
     }
     *out = found;
     return SW_OK;

@@ -470,15 +470,40 @@ static void test_mixed_views(void **state)
     end(&k);
 }
 
+/* Views that differ but have a common refinement: proven without a look at single runs. */
+static void test_views_of_one_refinement(void **state)
+{
+    (void)state;
+    int64_t n = INT64_C(1) << 28;
+    const int64_t shape[] = {n, 16};
+    kit k = start(UINT64_MAX);
+    uint32_t sound = add_tensor(&k, "sound", 2, shape);
+    uint32_t clash = add_tensor(&k, "clash", 2, shape);
+    uint32_t open = add_tensor(&k, "open", 2, shape);
+    const uint32_t ids[] = {sound, clash, open};
+    for (int i = 0; i < 3; i++) {
+        add_box(&k, ids[i], 2, shape, (int64_t[]){0, 0}, (int64_t[]){n - 1, 8});
+        add_box(&k, ids[i], 3, (int64_t[]){n, 4, 4}, (int64_t[]){0, i == 1 ? 1 : 2, 0},
+                (int64_t[]){n - 1, i == 2 ? 1 : 2, 4});
+        add_box(&k, ids[i], 1, (int64_t[]){16 * n}, (int64_t[]){16 * n - 16}, (int64_t[]){16});
+    }
+    finish(&k);
+    assert_int_equal(sw_report_count(k.report), 2);
+    expect_finding(&k, 0, "overlap", SW_ERR_CONFLICT, "clash", "the first at [0, 4]");
+    expect_finding(&k, 1, "hole", SW_ERR_INCOMPLETE, "open", "first missing at [0, 12]");
+    assert_int_equal(info_of(&k, sound).held_elements, 16 * n);
+    end(&k);
+}
+
 /* A tensor that no budget can cut into runs: it is said, not guessed. */
 static void test_unproven(void **state)
 {
     (void)state;
-    int64_t n = INT64_C(1) << 28;
+    int64_t n = INT64_C(3) << 26;
     kit k = start(UINT64_MAX);
     uint32_t t = add_tensor(&k, "wild", 2, (int64_t[]){n, 16});
     add_box(&k, t, 2, (int64_t[]){n, 16}, (int64_t[]){0, 0}, (int64_t[]){n, 8});
-    add_box(&k, t, 3, (int64_t[]){n, 4, 4}, (int64_t[]){0, 2, 0}, (int64_t[]){n, 2, 4});
+    add_box(&k, t, 2, (int64_t[]){n / 3 * 4, 12}, (int64_t[]){0, 8}, (int64_t[]){n / 3 * 4, 2});
     finish(&k);
     assert_int_equal(sw_report_count(k.report), 1);
     expect_finding(&k, 0, "unproven", SW_ERR_LIMIT, "wild", "its 2 pieces lie too irregularly");
@@ -880,6 +905,7 @@ int main(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_copies_of_huge_columns),
         cmocka_unit_test(test_mixed_views),
+        cmocka_unit_test(test_views_of_one_refinement),
         cmocka_unit_test(test_unproven),
         cmocka_unit_test(test_outside),
         cmocka_unit_test(test_zero_and_negative_strides),
