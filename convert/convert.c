@@ -338,6 +338,7 @@ static swi_publish_in publish_in(const job *j)
         .layout = j->layout,
         .dest = j->dest,
         .one_file = j->target.framework->one_file,
+        .by_pieces = j->target.framework->side != NULL,
         .id = j->id,
         .hashed = {.weights = j->selection.settled, .as = all ? j->options->dtype : SW_DTYPE_NONE},
         .options = j->options,

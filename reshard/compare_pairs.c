@@ -123,10 +123,14 @@ static sw_status compare_one(void *ctx, void *arg, sw_error *err)
     pairs_run *r = ctx;
     pairs_worker *w = arg;
     swi_pair *pair = &r->pairs[w->pair];
-    sw_status status = pair->close != NULL
-                           ? compare_close(r->a, r->b, pair, w->buffer, err)
-                           : swi_compare(r->a, pair->a, r->b, pair->b, w->buffer, BUFFER_BYTES,
-                                         &pair->equal, &pair->first, err);
+    const swi_compare_in in = {.a = r->a,
+                               .tensor_a = pair->a,
+                               .b = r->b,
+                               .tensor_b = pair->b,
+                               .buffer = w->buffer,
+                               .buffer_bytes = BUFFER_BYTES};
+    sw_status status = pair->close != NULL ? compare_close(r->a, r->b, pair, w->buffer, err)
+                                           : swi_compare(&in, &pair->equal, &pair->first, err);
     atomic_fetch_add(&r->pool->done_bytes, pair_bytes(r, pair));
     return status;
 }

@@ -25,14 +25,15 @@ static sw_status check_tensor(const sw_catalog *catalog, uint32_t tensor, sw_ten
     return SW_OK;
 }
 
-sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out, sw_error *err)
+static sw_status open_view(const swi_source *source, uint32_t tensor, bool once, swi_view *out,
+                           sw_error *err)
 {
     swi_view v = {.source = source, .tensor = tensor};
     sw_status status = check_tensor(source->catalog, tensor, &v.info, err);
     if (status != SW_OK)
         return status;
     void *bounce;
-    status = swi_cover_make(source->catalog, tensor, true, &v.cover, err);
+    status = swi_cover_make(source->catalog, tensor, once, &v.cover, err);
     if (status == SW_OK)
         status = swi_extents_make(source, EXTENT_SLOTS, &v.extents, err);
     if (status == SW_OK)
@@ -46,6 +47,17 @@ sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out
     return SW_OK;
 }
 
+sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out, sw_error *err)
+{
+    return open_view(source, tensor, true, out, err);
+}
+
+sw_status swi_view_open_pieces(const swi_source *source, uint32_t tensor, swi_view *out,
+                               sw_error *err)
+{
+    return open_view(source, tensor, false, out, err);
+}
+
 void swi_view_close(swi_view *view)
 {
     swi_cover_end(&view->cover);
@@ -53,6 +65,22 @@ void swi_view_close(swi_view *view)
     swi_moves_free(&view->moves);
     free(view->bounce);
     *view = (swi_view){0};
+}
+
+/* The moves of the view, into `out`. */
+static sw_status fetch_moves(swi_view *view, void *out, sw_error *err)
+{
+    sw_status status = SW_OK;
+    swi_fetch fetch = {
+        .source = view->source,
+        .extents = view->extents,
+        .bounce = view->bounce,
+        .bounce_bytes = BOUNCE_BYTES,
+        .tally = &view->tally,
+    };
+    for (size_t i = 0; i < view->moves.count && status == SW_OK; i++)
+        status = swi_fetch_move(&fetch, view->tensor, &view->moves.items[i], out, err);
+    return status;
 }
 
 sw_status swi_view_read(swi_view *view, uint64_t lo, uint64_t hi, void *out, sw_error *err)
@@ -73,16 +101,16 @@ sw_status swi_view_read(swi_view *view, uint64_t lo, uint64_t hi, void *out, sw_
                         "tensor \"%s\": only %" PRIu64 " of the %" PRIu64 " elements from %" PRIu64
                         " on are there",
                         swi_quote_str(&room, view->info.name), held, hi - lo, lo);
-    swi_fetch fetch = {
-        .source = view->source,
-        .extents = view->extents,
-        .bounce = view->bounce,
-        .bounce_bytes = BOUNCE_BYTES,
-        .tally = &view->tally,
-    };
-    for (size_t i = 0; i < view->moves.count && status == SW_OK; i++)
-        status = swi_fetch_move(&fetch, view->tensor, &view->moves.items[i], out, err);
-    return status;
+    return fetch_moves(view, out, err);
+}
+
+sw_status swi_view_lay(swi_view *view, uint64_t piece, uint64_t lo, uint64_t hi, void *out,
+                       sw_error *err)
+{
+    uint64_t held = 0;
+    view->moves.count = 0;
+    sw_status status = swi_cover_piece_moves(&view->cover, piece, lo, hi, &view->moves, &held, err);
+    return status == SW_OK ? fetch_moves(view, out, err) : status;
 }
 
 sw_status swi_load_interval(const swi_source *source, uint32_t tensor, uint64_t lo, uint64_t hi,

@@ -6,22 +6,9 @@
 
 typedef struct replicas {
     swi_view view;
-    swi_fetch fetch;
     uint8_t *kept, *copy; /* a window as the kept pieces give it, and with one copy laid over it */
     uint64_t step;        /* elements of a window */
 } replicas;
-
-/* Lays the elements of a copy over the window [lo, hi), which holds those of the kept pieces. */
-static sw_status lay_over(replicas *r, uint64_t i, uint64_t lo, uint64_t hi, sw_error *err)
-{
-    uint64_t held = 0;
-    swi_moves *moves = &r->view.moves;
-    moves->count = 0;
-    sw_status status = swi_cover_piece_moves(&r->view.cover, i, lo, hi, moves, &held, err);
-    for (size_t m = 0; m < moves->count && status == SW_OK; m++)
-        status = swi_fetch_move(&r->fetch, r->view.tensor, &moves->items[m], r->copy, err);
-    return status;
-}
 
 /* Where the copy differs first, or its end. */
 static sw_status compare_copy(replicas *r, uint64_t i, uint64_t *at, sw_error *err)
@@ -36,7 +23,7 @@ static sw_status compare_copy(replicas *r, uint64_t i, uint64_t *at, sw_error *e
         if (status != SW_OK)
             return status;
         memcpy(r->copy, r->kept, (size_t)(hi - lo) * size);
-        status = lay_over(r, i, lo, hi, err);
+        status = swi_view_lay(&r->view, i, lo, hi, r->copy, err);
         if (status != SW_OK)
             return status;
         if (memcmp(r->copy, r->kept, (size_t)(hi - lo) * size) == 0)
@@ -89,13 +76,6 @@ sw_status swi_replicas_compare(const swi_source *source, uint32_t tensor, uint8_
     r.step = buffer_bytes / 2 / r.view.cover.element_bytes;
     r.kept = buffer;
     r.copy = buffer + r.step * r.view.cover.element_bytes;
-    r.fetch = (swi_fetch){
-        .source = source,
-        .extents = r.view.extents,
-        .bounce = r.view.bounce,
-        .bounce_bytes = SWI_BOUNCE_MIN,
-        .tally = &r.view.tally,
-    };
     status = compare_copies(&r, equal, first, copy, err);
     swi_view_close(&r.view);
     return status;

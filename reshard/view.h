@@ -18,9 +18,15 @@ typedef struct swi_view {
 
 SW_MUST_USE sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out,
                                     sw_error *err);
+/* With copies, whatever they share: for swi_view_lay alone. */
+SW_MUST_USE sw_status swi_view_open_pieces(const swi_source *source, uint32_t tensor, swi_view *out,
+                                           sw_error *err);
 void swi_view_close(swi_view *view); /* ends with {0} */
 /* Elements [lo, hi) into `out`. Holes are SW_ERR_INCOMPLETE, then `out` is untouched. */
 SW_MUST_USE sw_status swi_view_read(swi_view *view, uint64_t lo, uint64_t hi, void *out,
                                     sw_error *err);
+/* Lays the elements of piece i that are in [lo, hi) over `out`, which begins with element lo. */
+SW_MUST_USE sw_status swi_view_lay(swi_view *view, uint64_t piece, uint64_t lo, uint64_t hi,
+                                   void *out, sw_error *err);
 
 #endif

@@ -31,8 +31,11 @@ static sw_status add_layout(listing *l, sw_error *err)
         sw_tensor_info info;
         uint32_t source = swi_layout_source(l->w->layout, (uint32_t)i);
         sw_catalog_tensor(l->target, i, &info);
-        l->digests[source] = l->w->digests[i];
-        l->known[source] = info.dtype;
+        /* What is scaled is not what other names of the source see. */
+        if (swi_layout_scale_of(l->w->layout, (uint32_t)i) < 0) {
+            l->digests[source] = l->w->digests[i];
+            l->known[source] = info.dtype;
+        }
         st = add(l, info.name, &l->w->digests[i], err);
     }
     return st;

@@ -90,10 +90,14 @@ static sw_status compare_pair(const tying *t, const size_t at[2], bool *equal, u
     swi_source source = swi_checkpoint_source(t->checkpoint);
     void *buffer = NULL;
     sw_status st = swi_alloc_array(COMPARE_BYTES, 1, &buffer, err);
+    const swi_compare_in in = {.a = &source,
+                               .tensor_a = t->selection->items[at[0]].source,
+                               .b = &source,
+                               .tensor_b = t->selection->items[at[1]].source,
+                               .buffer = buffer,
+                               .buffer_bytes = COMPARE_BYTES};
     if (st == SW_OK)
-        st = swi_compare(&source, t->selection->items[at[0]].source, &source,
-                         t->selection->items[at[1]].source, buffer, COMPARE_BYTES, equal, first,
-                         err);
+        st = swi_compare(&in, equal, first, err);
     free(buffer);
     return st;
 }

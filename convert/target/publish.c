@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "compare.h"
 #include "execute.h"
+#include "io/filecache.h"
 #include "io/txn.h"
 #include "target/destination.h"
 
@@ -121,38 +122,96 @@ static sw_status differs(const char *name, uint64_t first, sw_error *err)
 
 /* What is compared with the source, when all of it is. */
 typedef struct comparing {
+    const swi_layout *layout;
+    bool by_pieces;
     swi_source from, result;
-    uint8_t *buffer; /* of COMPARE_BYTES */
+    swi_source written; /* the files, as the layout has them */
+    uint8_t *buffer;    /* of COMPARE_BYTES */
     uint64_t verified;
 } comparing;
 
-static sw_status compare_one(comparing *c, const char *name, uint32_t source, sw_error *err)
+/* Tensor i of the layout, or `source` under another name, as what is compared with it. */
+static swi_compare_in compare_with(const comparing *c, uint32_t source, int64_t scale)
 {
-    bool equal;
-    uint64_t first;
+    return (swi_compare_in){.a = &c->from,
+                            .tensor_a = source,
+                            .scaled = scale >= 0,
+                            .scale = scale >= 0 ? (uint32_t)scale : 0,
+                            .buffer = c->buffer,
+                            .buffer_bytes = COMPARE_BYTES};
+}
+
+/* As whoever opens the result sees it. */
+static sw_status compare_seen(const comparing *c, const char *name, swi_compare_in *in,
+                              sw_error *err)
+{
+    bool equal = false;
+    uint64_t first = 0;
     int64_t there = sw_catalog_find(c->result.catalog, name);
     if (there < 0)
         return differs(name, 0, err);
-    sw_status st = swi_compare(&c->from, source, &c->result, (uint32_t)there, c->buffer,
-                               COMPARE_BYTES, &equal, &first, err);
-    if (st == SW_OK && !equal)
-        st = differs(name, first, err);
+    in->b = &c->result;
+    in->tensor_b = (uint32_t)there;
+    sw_status st = swi_compare(in, &equal, &first, err);
+    return st == SW_OK && !equal ? differs(name, first, err) : st;
+}
+
+/* As it was laid out: each piece, and each copy, in its file. */
+static sw_status compare_laid_out(const comparing *c, uint32_t tensor, swi_compare_in *in,
+                                  sw_error *err)
+{
+    bool equal = false;
+    uint64_t first = 0;
+    uint32_t blob_id = 0;
+    in->b = &c->written;
+    in->tensor_b = tensor;
+    sw_status st = swi_compare_pieces(in, &equal, &first, &blob_id, err);
+    if (st != SW_OK || equal)
+        return st;
+    sw_tensor_info info;
+    swi_blob blob;
+    swi_quoted q;
+    sw_catalog_tensor(c->written.catalog, tensor, &info);
+    swi_catalog_blob(c->written.catalog, blob_id, &blob);
+    (void)differs(info.name, first, err);
+    return swi_error_prefix(err, "%s",
+                            swi_quote_str(&q, swi_catalog_path(c->written.catalog, blob.file)));
+}
+
+/* Whether the result shows the tensor as the layout has it. */
+static bool is_seen(const comparing *c, const sw_tensor_info *info)
+{
+    sw_tensor_info seen;
+    int64_t there = sw_catalog_find(c->result.catalog, info->name);
+    return there >= 0 && sw_catalog_tensor(c->result.catalog, (size_t)there, &seen) &&
+           seen.axes == info->axes &&
+           memcmp(seen.shape, info->shape, info->axes * sizeof *info->shape) == 0;
+}
+
+static sw_status compare_one(comparing *c, uint32_t tensor, sw_error *err)
+{
+    sw_tensor_info info;
+    sw_catalog_tensor(c->written.catalog, tensor, &info);
+    swi_compare_in in = compare_with(c, swi_layout_source(c->layout, tensor),
+                                     swi_layout_scale_of(c->layout, tensor));
+    bool by_pieces = c->by_pieces && !is_seen(c, &info);
+    sw_status st = by_pieces ? SW_OK : compare_seen(c, info.name, &in, err);
+    if (st == SW_OK && (by_pieces || swi_tensor_has_replicas(c->written.catalog, tensor)))
+        st = compare_laid_out(c, tensor, &in, err);
     c->verified += st == SW_OK;
     return st;
 }
 
 static sw_status compare_all(const publishing *p, comparing *c, sw_error *err)
 {
-    const swi_layout *layout = p->in->layout;
     sw_status st = SW_OK;
-    for (uint32_t i = 0; st == SW_OK && i < sw_catalog_tensor_count(p->catalog); i++) {
-        sw_tensor_info info;
-        sw_catalog_tensor(p->catalog, i, &info);
-        st = compare_one(c, info.name, swi_layout_source(layout, i), err);
-    }
-    for (size_t i = 0; st == SW_OK && i < swi_layout_view_count(layout); i++) {
-        const swi_layout_view *view = swi_layout_view_at(layout, i);
-        st = compare_one(c, view->name, view->source, err);
+    for (uint32_t i = 0; st == SW_OK && i < sw_catalog_tensor_count(p->catalog); i++)
+        st = compare_one(c, i, err);
+    for (size_t i = 0; st == SW_OK && i < swi_layout_view_count(c->layout); i++) {
+        const swi_layout_view *view = swi_layout_view_at(c->layout, i);
+        swi_compare_in in = compare_with(c, view->source, -1);
+        st = compare_seen(c, view->name, &in, err);
+        c->verified += st == SW_OK;
     }
     return st;
 }
@@ -176,13 +235,24 @@ static sw_status open_result(const publishing *p, sw_checkpoint **out, sw_error 
 static sw_status read_back(const publishing *p, const sw_checkpoint *result, uint64_t *verified,
                            sw_error *err)
 {
-    comparing c = {.from = swi_checkpoint_source(p->in->source),
-                   .result = swi_checkpoint_source(result)};
+    comparing c = {.layout = p->in->layout,
+                   .by_pieces = p->in->by_pieces,
+                   .from = swi_checkpoint_source(p->in->source),
+                   .result = swi_checkpoint_source(result),
+                   .written = {.catalog = p->catalog}};
+    swi_filecache *files = NULL;
+    const sw_limits limits = swi_checkpoint_limits(p->in->source);
     sw_status st = swi_alloc_array(COMPARE_BYTES, 1, (void **)&c.buffer, err);
     if (st == SW_OK)
+        st = swi_filecache_make(swi_txn_store(p->txn), (uint32_t)sw_catalog_file_count(p->catalog),
+                                swi_catalog_path_of, p->catalog, &limits, &files, err);
+    if (st == SW_OK) {
+        c.written.reader = swi_filecache_reader(files);
         st = compare_all(p, &c, err);
+    }
     if (st == SW_OK)
         *verified = c.verified;
+    swi_filecache_free(files);
     free(c.buffer);
     return st;
 }

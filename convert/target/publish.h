@@ -9,8 +9,9 @@ typedef struct swi_publish_in {
     const sw_checkpoint *source;
     const swi_layout *layout;
     const char *dest;
-    bool one_file;      /* the layout's only file is to be called `dest` */
-    const char *id;     /* of the partial folder */
+    bool one_file;  /* the layout's only file is to be called `dest` */
+    bool by_pieces; /* who opens it may see tensors of other names or shapes than the layout's */
+    const char *id; /* of the partial folder */
     swi_hash_in hashed; /* what a digest list says of itself */
     const sw_convert_options *options;
     sw_report *report;

@@ -153,17 +153,19 @@ static void test_compare(void **state)
         for (uint32_t id = 0; id < a.count; id++) {
             bool equal = false;
             uint64_t first = 0, n = a.tensors[id].elements;
-            assert_ok(swi_compare(&a.source, id, &b.source, id, buffer, sizeof buffer, &equal,
-                                  &first, &err),
-                      &err);
+            const swi_compare_in in = {.a = &a.source,
+                                       .tensor_a = id,
+                                       .b = &b.source,
+                                       .tensor_b = id,
+                                       .buffer = buffer,
+                                       .buffer_bytes = sizeof buffer};
+            assert_ok(swi_compare(&in, &equal, &first, &err), &err);
             assert_true(equal);
             if (n == 0)
                 continue;
             uint64_t flat = world_below(&a, n);
             flip_element(&b, id, flat);
-            assert_ok(swi_compare(&a.source, id, &b.source, id, buffer, sizeof buffer, &equal,
-                                  &first, &err),
-                      &err);
+            assert_ok(swi_compare(&in, &equal, &first, &err), &err);
             assert_false(equal);
             assert_int_equal(first, flat);
             compared++;

@@ -2,6 +2,7 @@
  */
 #include "ranks.h"
 
+#include "compare.h"
 #include "digest.h"
 #include "transform.h"
 
@@ -260,12 +261,140 @@ static void test_scaled_in_any_budget(void **state)
     }
 }
 
+/* ---- looking back --------------------------------------------------------------------------- */
+
+/* The first difference that is to be found when a byte of a file is another. */
+typedef struct seek {
+    uint64_t byte, element_bytes, flat;
+    bool found;
+} seek;
+
+static void seek_one(void *ctx, uint64_t flat, uint64_t byte)
+{
+    seek *s = ctx;
+    if (s->byte < byte || s->byte >= byte + s->element_bytes)
+        return;
+    s->flat = flat;
+    s->found = true;
+}
+
+static void flip(swi_store *store, uint32_t file, uint64_t at)
+{
+    sw_error err = {0};
+    swi_file *f = NULL;
+    uint8_t byte;
+    assert_ok(swi_store_open_write(store, world_path(file), &f, &err), &err);
+    assert_ok(swi_file_read(f, at, &byte, 1, &err), &err);
+    byte ^= 0x40;
+    assert_ok(swi_file_write(f, at, &byte, 1, &err), &err);
+    swi_file_close(f);
+}
+
+static swi_compare_in compare_of(const ranks *r, const swi_source *written, uint32_t id,
+                                 uint8_t *buffer, size_t size)
+{
+    return (swi_compare_in){.a = &r->w->source,
+                            .b = written,
+                            .tensor_a = id,
+                            .tensor_b = r->id[id],
+                            .scaled = r->scales[id] >= 0,
+                            .scale = (uint32_t)(r->scales[id] >= 0 ? r->scales[id] : 0),
+                            .buffer = buffer,
+                            .buffer_bytes = size};
+}
+
+/* Each block with one byte changed, and whole again. */
+static uint32_t find_flips(const ranks *r, const swi_source *written, swi_store *store,
+                           uint8_t *buffer, size_t size)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const rank_block *b = &r->blocks[i];
+        sw_error err = {0};
+        bool equal = true;
+        uint64_t first = 0;
+        uint32_t blob_id = UINT32_MAX;
+        swi_blob blob;
+        if (b->bytes == 0)
+            continue;
+        seek s = {.byte = b->at + world_below(r->w, b->bytes),
+                  .element_bytes = sw_dtype_bytes(ranks_dtype(r, b->tensor))};
+        ranks_each(b, (uint32_t)s.element_bytes, seek_one, &s);
+        assert_true(s.found);
+        flip(store, b->file, s.byte);
+        const swi_compare_in in = compare_of(r, written, b->tensor, buffer, size);
+        assert_ok(swi_compare_pieces(&in, &equal, &first, &blob_id, &err), &err);
+        assert_false(equal);
+        assert_int_equal(first, s.flat);
+        swi_catalog_blob(written->catalog, blob_id, &blob);
+        assert_int_equal(blob.file, b->file);
+        assert_int_equal(blob.offset_bytes, b->at);
+        if (!r->copies) {
+            assert_ok(swi_compare(&in, &equal, &first, &err), &err);
+            assert_false(equal);
+            assert_int_equal(first, s.flat);
+        }
+        flip(store, b->file, s.byte);
+        found++;
+    }
+    return found;
+}
+
+/* Every piece and every copy is compared, with what the source is scaled or cast to. */
+static void test_compare_pieces(void **state)
+{
+    static ranks r;
+    uint32_t found = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        world w = {0};
+        uint8_t buffer[400];
+        world_sink sink;
+        sw_error err = {0};
+        sw_tally tally = {0};
+        swi_filecache *cache = NULL;
+        sw_limits limits = sw_limits_resolve(NULL);
+        ranks_scaled_world(&w, seed + 25000);
+        ranks_begin(&r, &w, seed % 2 == 0);
+        ranks_scale(&r);
+        r.left_out[1] = true;
+        ranks_make(&r);
+        world_sink_make(&sink, r.layout);
+        swi_budget budget = small_budget(&w);
+        write_all(&w.source, r.layout, &sink, &budget, &tally);
+        const sw_catalog *catalog = swi_layout_catalog(r.layout);
+        assert_ok(swi_filecache_make(sink.store, WORLD_FILES, swi_catalog_path_of, catalog, &limits,
+                                     &cache, &err),
+                  &err);
+        const swi_source written = {.catalog = catalog, .reader = swi_filecache_reader(cache)};
+        for (uint32_t id = 0; id < w.count; id++) {
+            bool equal = false;
+            uint64_t first;
+            uint32_t blob;
+            const swi_compare_in in = compare_of(&r, &written, id, buffer, sizeof buffer);
+            if (r.left_out[id])
+                continue;
+            assert_ok(swi_compare_pieces(&in, &equal, &first, &blob, &err), &err);
+            assert_true(equal);
+            if (!r.copies)
+                assert_ok(swi_compare(&in, &equal, &first, &err), &err);
+            assert_true(equal);
+        }
+        found += find_flips(&r, &written, sink.store, buffer, sizeof buffer);
+        swi_filecache_free(cache);
+        swi_store_close(sink.store);
+        ranks_free(&r);
+        world_free(&w);
+    }
+    assert_true(found > 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arrays_and_copies),    cmocka_unit_test(test_resumed),
         cmocka_unit_test(test_from_ranks_to_ranks),  cmocka_unit_test(test_scaled),
-        cmocka_unit_test(test_scaled_in_any_budget),
+        cmocka_unit_test(test_scaled_in_any_budget), cmocka_unit_test(test_compare_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
