@@ -375,7 +375,7 @@ static sw_status take_name(compiler *c)
     if (status != SW_OK)
         return status;
     c->pos += size;
-    size_t first = c->pos, end;
+    size_t first = c->pos, end = first;
     status = emit_members(c, &end);
     if (status != SW_OK)
         return status;
