@@ -11,6 +11,7 @@
 #include "io/store.h"
 #include "load.h"
 #include "model/catalog.h"
+#include "transform.h"
 
 #define FILE_BYTES 16384U
 #define TENSORS 3U
@@ -282,37 +283,77 @@ static sw_catalog *make_catalog(input *in)
     return swi_builder_freeze(builder, NULL, &catalog, NULL) == SW_OK ? catalog : NULL;
 }
 
-/* Every sound tensor of the catalog, dense, one after another in one file; types may widen. */
-static swi_layout *make_layout(input *in, const sw_catalog *catalog)
+/* How a tensor is to be in the destination. */
+typedef struct form {
+    bool moved, twice, scaled;
+    int64_t turn;        /* so many rows come last: two parts of one array; 0: it is one piece */
+    sw_tensor_info info; /* with the type that it is to have */
+    uint64_t bytes;      /* of one copy */
+} form;
+
+/* Products are of a tensor with itself. */
+static form take_form(input *in, const sw_catalog *catalog, uint32_t tensor)
+{
+    form f = {0};
+    (void)sw_catalog_tensor(catalog, tensor, &f.info);
+    f.moved = swi_tensor_defect(catalog, tensor) == SW_OK && f.info.bytes <= MOVED_MAX;
+    uint8_t kind = take_u8(in);
+    f.twice = (kind & 1) != 0;
+    f.scaled = (kind & 2) != 0 && swi_scale_possible(f.info.dtype, f.info.dtype, SW_BF16);
+    if (f.info.axes > 0 && f.info.shape[0] > 0 && (kind & 4) != 0)
+        f.turn = kind / 8 % f.info.shape[0];
+    if (f.scaled)
+        f.info.dtype = SW_BF16;
+    f.bytes = f.info.elements * sw_dtype_bytes(f.info.dtype);
+    return f;
+}
+
+static void add_form(swi_layout *layout, const form *f, uint32_t source, uint32_t file,
+                     uint64_t offset)
+{
+    swi_tensor_in to = {f->info.name, strlen(f->info.name), f->info.dtype,
+                        f->info.axes, f->info.shape,        f->info.role};
+    swi_block_part parts[2] = {0};
+    uint32_t id;
+    for (uint32_t k = 0; k < f->info.axes; k++)
+        parts[0].length[k] = parts[1].length[k] = f->info.shape[k];
+    parts[0].offset[0] = parts[1].length[0] = f->turn;
+    parts[0].length[0] -= f->turn;
+    parts[1].place[0] = parts[0].length[0];
+    const swi_block block = {.axes = f->info.axes,
+                             .view = f->info.shape,
+                             .shape = f->info.shape,
+                             .parts = parts,
+                             .part_count = f->turn > 0 ? 2 : 1};
+    PROMISE(swi_layout_tensor(layout, &to, source, &id, NULL) == SW_OK);
+    if (f->twice)
+        PROMISE(swi_layout_replicas(layout, id, NULL) == SW_OK);
+    if (f->scaled)
+        PROMISE(swi_layout_scale(layout, id, source, NULL) == SW_OK);
+    for (uint32_t copy = 0; copy <= f->twice; copy++, offset += f->bytes)
+        PROMISE(swi_layout_block(layout, id, file, offset, &block, NULL) == SW_OK);
+}
+
+/* Every sound tensor of the catalog, one after another in one file. */
+static swi_layout *make_layout(input *in, const sw_catalog *catalog, form forms[TENSORS])
 {
     swi_layout *layout = NULL;
-    sw_tensor_info info;
-    uint64_t offset = 0;
-    uint32_t file, id;
-    for (uint32_t t = 0; t < sw_catalog_tensor_count(catalog); t++) {
-        (void)sw_catalog_tensor(catalog, t, &info);
-        if (swi_tensor_defect(catalog, t) == SW_OK && info.bytes <= MOVED_MAX)
-            offset += info.bytes;
-    }
+    uint64_t bytes = 0;
+    uint32_t file;
     uint64_t pad = take_u8(in) % 16;
-    PROMISE(swi_layout_make(NULL, &layout, NULL) == SW_OK);
-    PROMISE(swi_layout_file(layout, "out", offset + pad, &file, NULL) == SW_OK);
-    PROMISE(swi_layout_fill(layout, file, offset, pad, 0x77, NULL) == SW_OK);
-    offset = 0;
     for (uint32_t t = 0; t < sw_catalog_tensor_count(catalog); t++) {
-        swi_piece p = {0};
-        (void)sw_catalog_tensor(catalog, t, &info);
-        if (swi_tensor_defect(catalog, t) != SW_OK || info.bytes > MOVED_MAX)
+        forms[t] = take_form(in, catalog, t);
+        bytes += forms[t].moved ? forms[t].bytes * (1 + forms[t].twice) : 0;
+    }
+    PROMISE(swi_layout_make(NULL, &layout, NULL) == SW_OK);
+    PROMISE(swi_layout_file(layout, "out", bytes + pad, &file, NULL) == SW_OK);
+    PROMISE(swi_layout_fill(layout, file, bytes, pad, 0x77, NULL) == SW_OK);
+    bytes = 0;
+    for (uint32_t t = 0; t < sw_catalog_tensor_count(catalog); t++) {
+        if (!forms[t].moved)
             continue;
-        swi_tensor_in to = {info.name, strlen(info.name), info.dtype,
-                            info.axes, info.shape,        info.role};
-        PROMISE(swi_layout_tensor(layout, &to, t, &id, NULL) == SW_OK);
-        p.axes = info.axes;
-        memcpy(p.view, info.shape, sizeof p.view);
-        memcpy(p.length, info.shape, sizeof p.length);
-        swi_piece_make_dense(&p, sw_dtype_bytes(info.dtype));
-        PROMISE(swi_layout_piece(layout, id, file, offset, info.bytes, &p, NULL) == SW_OK);
-        offset += info.bytes;
+        add_form(layout, &forms[t], t, file, bytes);
+        bytes += forms[t].bytes * (1 + forms[t].twice);
     }
     PROMISE(swi_layout_freeze(layout, NULL) == SW_OK);
     return layout;
@@ -342,24 +383,43 @@ static sw_status finish_out(void *ctx, uint32_t file, swi_file *written, sw_erro
     return SW_OK;
 }
 
-static void compare(const swi_source *source, const swi_layout *layout, const uint8_t *out)
+/* The whole of a tensor at once, as it is to be written. */
+static uint8_t *load_form(const swi_source *source, const form *f, uint32_t tensor)
 {
-    const sw_catalog *target_catalog = swi_layout_catalog(layout);
-    for (uint32_t t = 0; t < sw_catalog_tensor_count(target_catalog); t++) {
-        sw_tensor_info info;
-        (void)sw_catalog_tensor(target_catalog, t, &info);
-        uint8_t *whole = malloc(info.bytes + 1);
-        PROMISE(whole != NULL);
-        PROMISE(swi_load_interval(source, swi_layout_source(layout, t), 0, info.elements, whole,
-                                  NULL) == SW_OK);
-        PROMISE(memcmp(whole, out, info.bytes) == 0);
-        out += info.bytes;
+    sw_tensor_info info;
+    sw_tally ignored = {0};
+    (void)sw_catalog_tensor(source->catalog, tensor, &info);
+    uint8_t *whole = malloc(info.bytes + 1), *made = malloc(f->bytes + 1);
+    PROMISE(whole != NULL && made != NULL);
+    PROMISE(swi_load_interval(source, tensor, 0, info.elements, whole, NULL) == SW_OK);
+    const swi_scale_in scaled = {whole, info.dtype, whole, info.dtype};
+    if (f->scaled)
+        swi_scale(&scaled, made, f->info.dtype, (size_t)info.elements, &ignored);
+    else
+        memcpy(made, whole, info.bytes);
+    free(whole);
+    return made;
+}
+
+static void compare(const swi_source *source, const form forms[TENSORS], const uint8_t *out)
+{
+    for (uint32_t t = 0; t < sw_catalog_tensor_count(source->catalog); t++) {
+        const form *f = &forms[t];
+        if (!f->moved)
+            continue;
+        uint8_t *whole = load_form(source, f, t);
+        uint64_t turned =
+            f->turn > 0 ? f->bytes / (uint64_t)f->info.shape[0] * (uint64_t)f->turn : 0;
+        for (uint32_t copy = 0; copy <= f->twice; copy++, out += f->bytes) {
+            PROMISE(memcmp(whole + turned, out, f->bytes - turned) == 0);
+            PROMISE(memcmp(whole, out + f->bytes - turned, turned) == 0);
+        }
         free(whole);
     }
 }
 
 static void move(input *in, const sw_catalog *catalog, const swi_layout *layout,
-                 const swi_reader *reader)
+                 const form forms[TENSORS], const swi_reader *reader)
 {
     fuzz_reader wrapped = {.reader = *reader, .inner = reader, .in = in};
     wrapped.reader.ctx = &wrapped;
@@ -378,14 +438,17 @@ static void move(input *in, const sw_catalog *catalog, const swi_layout *layout,
         .source = &source,
         .layout = layout,
         .sink = &sink,
-        .budget = {.threads = 1, .window_bytes = (size_t)window, .bounce_bytes = 64},
+        .budget = {.threads = 1,
+                   .window_bytes = (size_t)window,
+                   .out_bytes = (size_t)window + 64,
+                   .bounce_bytes = 64},
     };
     uint8_t *out = NULL;
     size_t size;
     if (swi_execute_job(&job, NULL, NULL, NULL) == SW_OK) {
         PROMISE(swi_store_read_all(t.store, "out", UINT32_MAX, &out, &size, NULL) == SW_OK);
         PROMISE(size == t.bytes);
-        compare(&source, layout, out);
+        compare(&source, forms, out);
         free(out);
     }
     swi_store_close(t.store);
@@ -413,8 +476,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sw_limits limits = sw_limits_resolve(NULL);
     PROMISE(swi_filecache_make(store, 1, swi_catalog_path_of, catalog, &limits, &cache, NULL) ==
             SW_OK);
-    swi_layout *layout = make_layout(&in, catalog);
-    move(&in, catalog, layout, swi_filecache_reader(cache));
+    form forms[TENSORS];
+    swi_layout *layout = make_layout(&in, catalog, forms);
+    move(&in, catalog, layout, forms, swi_filecache_reader(cache));
     swi_layout_free(layout);
     swi_filecache_free(cache);
     swi_store_close(store);
