@@ -18,7 +18,7 @@
 #define MODEL_ELEMENTS_MAX 4096
 #define MODEL_BLOBS_MAX 512
 #define MODEL_BLOB_BYTES_MAX 65536
-#define MODEL_PAD UINT64_C(0x7ad)
+#define MODEL_PAD (UINT64_C(1) << 60)
 
 #define MODEL_PROMISE(x)                                                                           \
     do {                                                                                           \
