@@ -1,6 +1,6 @@
 /*
  * A tensor as a value: an element type, a shape and the pieces that hold it, outside of any
- * catalog. What a map does to tensors (specs/catalog.md, CAT-20 to CAT-27) are operations on such
+ * catalog. What a map does to tensors (specs/catalog.md, CAT-18 to CAT-27) are operations on such
  * values, each closed on pieces: no byte is read or moved, the same blobs stay behind them.
  *
  * Every operation checks all numbers, leaves its inputs alone and its output untouched on failure;
