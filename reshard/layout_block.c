@@ -37,7 +37,9 @@ static sw_status load_boxes(swi_layout *layout, uint32_t tensor, const swi_block
                             swi_boxes *out, uint64_t *held, sw_error *err)
 {
     size_t room;
-    if (!swi_mul_size(block->part_count, (size_t)2 * block->axes, &room))
+    /* Not without room, even for scalars. */
+    if (!swi_mul_size(block->part_count, (size_t)2 * block->axes, &room) ||
+        !swi_add_size(room, 1, &room))
         return swi_fail_nomem(err);
     sw_status status = swi_grow_array((void **)&layout->boxes, &layout->box_capacity, room,
                                       sizeof *layout->boxes, err);

@@ -206,6 +206,54 @@ static void test_a_move_in_place_of_another(void **state)
     }
 }
 
+/* The first of two moves of one piece in place of the second, where there are such. */
+static sw_status twice_writes(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    sw_status status = swi_plan_writes(ctx, w, moves, err);
+    if (w->lo == 4) {
+        assert_int_equal(moves->count, 2);
+        assert_int_equal(moves->items[0].length[0], moves->items[1].length[0]);
+        moves->items[1] = moves->items[0];
+    }
+    return status;
+}
+
+/* As many elements are written of the piece as it has, but some of them twice. */
+static void test_a_write_in_place_of_another(void **state)
+{
+    static const int64_t shape[] = {24};
+    (void)state;
+    for (int copies = 0; copies < 2; copies++) {
+        world w = {.count = 1, .plain = true, .prng = {.state = 2}};
+        swi_layout *layout = NULL;
+        swi_plan *plan = NULL;
+        sw_error err = {0};
+        uint32_t file, tensor;
+        swi_tensor_in in = {"t0", 2, SW_U8, 1, shape, SW_ROLE_PARAMETER};
+        /* Columns first: of a window of four elements two lie in each of two rows of three. */
+        swi_piece p = {.axes = 2, .view = {8, 3}, .length = {8, 3}, .stride_bytes = {1, 8}};
+        w.tensors[0] = (world_tensor){"t0", SW_U8, 1, {24}, 24, {0}};
+        world_build(&w);
+        assert_ok(swi_layout_make(NULL, &layout, &err), &err);
+        assert_ok(swi_layout_file(layout, "out", 24, &file, &err), &err);
+        assert_ok(swi_layout_tensor(layout, &in, 0, &tensor, &err), &err);
+        if (copies == 1)
+            assert_ok(swi_layout_replicas(layout, tensor, &err), &err);
+        assert_ok(swi_layout_piece(layout, tensor, file, 0, 24, &p, &err), &err);
+        assert_ok(swi_layout_freeze(layout, &err), &err);
+        assert_ok(swi_plan_make(w.catalog, layout, 4, NULL, NULL, &plan, &err), &err);
+        const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none, NULL};
+        const swi_plan_view twice = {plan, view_next, view_reads, twice_writes, skip_none, NULL};
+        assert_ok(swi_plan_check_view(&sound, w.catalog, layout, NULL, &err), &err);
+        assert_int_equal(swi_plan_check_view(&twice, w.catalog, layout, NULL, &err),
+                         SW_ERR_CONFLICT);
+        assert_error(&err, SW_ERR_CONFLICT, "element 4: is written twice");
+        swi_plan_free(plan);
+        swi_layout_free(layout);
+        world_free(&w);
+    }
+}
+
 /* One tensor of a plan is read from the byte behind. Any thread may ask. */
 typedef struct wrong_tensor {
     const swi_plan *plan;
@@ -537,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_replicas_are_read_once),
         cmocka_unit_test(test_a_move_past_its_piece),
         cmocka_unit_test(test_a_move_in_place_of_another),
+        cmocka_unit_test(test_a_write_in_place_of_another),
         cmocka_unit_test(test_large_plans),
         cmocka_unit_test(test_finished_files),
         cmocka_unit_test(test_windows_are_whole_rows),
