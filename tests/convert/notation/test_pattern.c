@@ -330,7 +330,7 @@ static void random_shape(harness_prng *prng, shape *s)
     for (size_t i = 0; i < s->count; i++) {
         piece *p = &s->pieces[i];
         bool beside_star = i > 0 && s->pieces[i - 1].kind >= STAR;
-        p->kind = harness_random_below(prng, beside_star ? STAR : ANYTHING + 1);
+        p->kind = (unsigned)harness_random_below(prng, beside_star ? STAR : ANYTHING + 1);
         random_word(prng, p->words[0], p->kind == WORD);
         random_word(prng, p->words[1], 0);
         if (p->kind == WORD)
