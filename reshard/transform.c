@@ -6,8 +6,10 @@
 #include "cast_bits.h"
 
 /*
- * In float64 every product of two of these types is exact, and normal or zero: what modes the
- * calling program has set does not matter to it. Only the roundings are done in integers.
+ * Where the processor rounds as it does by default, which is tried, its float32 product is right
+ * unless something is to be counted or is NaN. All else goes by way of float64, in
+ * which every product of two of these types is exact, and normal or zero, so that modes which the
+ * calling program has set do not matter: only the rounding is left, which is done in integers.
  */
 
 /* Elements that are worked on at a time: a multiple of what a block of vectors takes. */
@@ -30,21 +32,7 @@ bool swi_scale_possible(sw_dtype from, sw_dtype factor, sw_dtype to)
            (is_byte(factor) || is_wide(factor) || factor == SW_F8_E8M0FNU) && is_wide(to);
 }
 
-/* ---- to float64 ----------------------------------------------------------------------------- */
-
-static double number(uint64_t bits)
-{
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-static uint64_t bits_of(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
+/* ---- to float32, which holds all of these ---------------------------------------------------- */
 
 static uint64_t quiet_nan(uint64_t sign)
 {
@@ -74,96 +62,89 @@ static uint64_t byte_bits(uint8_t byte, sw_dtype dtype)
     }
 }
 
-/* What turns elements of one type into float64. */
+/* What turns elements of one type into bits of float32. */
 typedef struct decoder {
     sw_dtype dtype;
-    double of_byte[256];
+    uint32_t of_byte[256];
 } decoder;
 
 static void decoder_begin(decoder *d, sw_dtype dtype)
 {
+    swi_cast_counts none = {0, 0};
     d->dtype = dtype;
     for (uint32_t byte = 0; sw_dtype_bytes(dtype) == 1 && byte < 256; byte++)
-        d->of_byte[byte] = number(byte_bits((uint8_t)byte, dtype));
+        d->of_byte[byte] =
+            (uint32_t)swi_bits_narrow(byte_bits((uint8_t)byte, dtype), swi_f32_bits, &none);
 }
 
-static double from_f32(uint32_t bits)
+static void decode(const decoder *d, const uint8_t *in, uint32_t *restrict out, size_t count)
 {
-    uint32_t exponent = bits >> 23 & 0xff;
-    if (exponent - 1 < 0xfe) /* neither zero nor denormal, infinite or NaN */
-        return number((uint64_t)(bits >> 31) << 63 |
-                      (((uint64_t)(bits & 0x7fffffff) << 29) + (UINT64_C(896) << 52)));
-    return number(swi_bits_widen(bits, swi_f32_bits));
-}
-
-static void decode(const decoder *d, const uint8_t *in, double *restrict out, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint16_t half;
-        uint32_t word;
-        switch (d->dtype) {
-        case SW_F32:
-            memcpy(&word, in + i * sizeof word, sizeof word);
-            out[i] = from_f32(word);
-            break;
-        case SW_BF16:
-            memcpy(&half, in + i * sizeof half, sizeof half);
-            out[i] = from_f32((uint32_t)half << 16);
-            break;
-        case SW_F16:
-            memcpy(&half, in + i * sizeof half, sizeof half);
-            out[i] = number(swi_bits_widen(half, swi_f16_bits));
-            break;
-        default:
+    sw_tally ignored = {0};
+    if (sw_dtype_bytes(d->dtype) == 1)
+        for (size_t i = 0; i < count; i++)
             out[i] = d->of_byte[in[i]];
-            break;
-        }
-    }
+    else
+        swi_cast(in, d->dtype, out, SW_F32, count, &ignored);
 }
 
 /* ---- the product, in float32 ---------------------------------------------------------------- */
 
-#define F64_MAGNITUDE (~(UINT64_C(1) << 63))
-/* The smallest normal float32, and what surely rounds to a finite one. */
-#define F32_SMALLEST (UINT64_C(897) << 52)
-#define F32_SAFE (UINT64_C(1150) << 52)
+#define F32_MAGNITUDE UINT32_C(0x7fffffff)
+#define F32_INFINITE UINT32_C(0x7f800000)
 
-static uint32_t any_product(double a, double b, swi_cast_counts *count)
+static double as_double(uint64_t bits)
 {
-    uint64_t x = bits_of(a), y = bits_of(b);
-    uint64_t x_magnitude = x & F64_MAGNITUDE, y_magnitude = y & F64_MAGNITUDE;
-    uint64_t product;
-    if (x_magnitude > SWI_F64_INFINITE)
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static uint32_t any_product(uint32_t a, uint32_t b, swi_cast_counts *count)
+{
+    uint64_t x = swi_bits_widen(a, swi_f32_bits), y = swi_bits_widen(b, swi_f32_bits), product;
+    uint32_t a_magnitude = a & F32_MAGNITUDE, b_magnitude = b & F32_MAGNITUDE;
+    if (a_magnitude > F32_INFINITE) {
         product = x;
-    else if (y_magnitude > SWI_F64_INFINITE)
+    } else if (b_magnitude > F32_INFINITE) {
         product = y;
-    else if ((x_magnitude == SWI_F64_INFINITE && y_magnitude == 0) ||
-             (y_magnitude == SWI_F64_INFINITE && x_magnitude == 0))
+    } else if ((a_magnitude == F32_INFINITE && b_magnitude == 0) ||
+               (b_magnitude == F32_INFINITE && a_magnitude == 0)) {
         product = quiet_nan(0);
-    else
-        product = bits_of(a * b);
+    } else {
+        double exact = as_double(x) * as_double(y);
+        memcpy(&product, &exact, sizeof product);
+    }
     return (uint32_t)swi_bits_narrow(product, swi_f32_bits, count);
 }
 
-/* Zeros and numbers that are normal in float32 too; *odd: there were others. */
-static uint32_t usual_product(double a, double b, uint32_t *odd)
+/* Whether float32 is rounded to nearest, ties to even. */
+static bool rounds_as_usual(void)
 {
-    uint64_t product = bits_of(a * b), magnitude = product & F64_MAGNITUDE;
-    uint32_t sign = (uint32_t)(product >> 63) << 31;
-    uint32_t rounded = (uint32_t)((magnitude + 0x0fffffff + (magnitude >> 29 & 1)) >> 29);
-    bool usual = magnitude - F32_SMALLEST < F32_SAFE - F32_SMALLEST;
-    *odd |= !usual & (magnitude != 0);
-    return sign | (usual ? rounded - (UINT32_C(896) << 23) : 0);
+    volatile float one = 1, tie = 0x1p-24F, more = 0x1.8p-24F;
+    volatile float kept = one + tie, up = one + more, down = -one - more;
+    return kept == 1 && up == 1 + 0x1p-23F && down == -1 - 0x1p-23F;
 }
 
-static void multiply(const double *restrict a, const double *restrict b, uint32_t *restrict out,
-                     size_t count, swi_cast_counts *seen)
+/*
+ * False: there is something to be counted, or NaN, or denormals are not kept, which makes zeros of
+ * what is none.
+ */
+static bool usual_products(const uint32_t *restrict a, const uint32_t *restrict b,
+                           uint32_t *restrict out, size_t count)
 {
     uint32_t odd = 0;
-    for (size_t i = 0; i < count; i++)
-        out[i] = usual_product(a[i], b[i], &odd);
-    for (size_t i = 0; odd != 0 && i < count; i++)
-        out[i] = any_product(a[i], b[i], seen);
+    for (size_t i = 0; i < count; i++) {
+        float x, y, product;
+        memcpy(&x, &a[i], sizeof x);
+        memcpy(&y, &b[i], sizeof y);
+        product = x * y;
+        memcpy(&out[i], &product, sizeof out[i]);
+        uint32_t magnitude = out[i] & F32_MAGNITUDE;
+        uint32_t vanished =
+            (magnitude == 0) & ((a[i] & F32_MAGNITUDE) != 0) & ((b[i] & F32_MAGNITUDE) != 0);
+        odd |= (magnitude >= F32_INFINITE) | vanished;
+    }
+    return odd == 0;
 }
 
 void swi_scale(const swi_scale_in *in, void *out, sw_dtype to, size_t count, sw_tally *tally)
@@ -172,18 +153,20 @@ void swi_scale(const swi_scale_in *in, void *out, sw_dtype to, size_t count, sw_
     size_t element_bytes = sw_dtype_bytes(in->from), factor_bytes = sw_dtype_bytes(in->factor);
     size_t out_bytes = sw_dtype_bytes(to);
     uint8_t *result = out;
+    bool usual = rounds_as_usual();
     decoder element, factor;
     swi_cast_counts seen = {0, 0};
     sw_tally casts = {0};
     decoder_begin(&element, in->from);
     decoder_begin(&factor, in->factor);
     for (size_t done = 0, n; done < count; done += n) {
-        double a[CHUNK], b[CHUNK];
-        uint32_t products[CHUNK];
+        uint32_t a[CHUNK], b[CHUNK], products[CHUNK];
         n = count - done < CHUNK ? count - done : CHUNK;
         decode(&element, elements + done * element_bytes, a, n);
         decode(&factor, factors + done * factor_bytes, b, n);
-        multiply(a, b, products, n, &seen);
+        if (!usual || !usual_products(a, b, products, n))
+            for (size_t i = 0; i < n; i++)
+                products[i] = any_product(a[i], b[i], &seen);
         swi_cast(products, SW_F32, result + done * out_bytes, to, n, &casts);
     }
     tally->cast_elements += count;

@@ -4,6 +4,9 @@
 #include <fenv.h>
 #include <math.h>
 #include <string.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include "cast.h"
 #include "transform.h"
@@ -156,25 +159,43 @@ static void test_any_bits(void **state)
 }
 
 /* The same bits whatever the caller has told the processor to do with what is not exact. */
-static void test_rounding_modes(void **state)
+static void check_modes(const float *elements, const float *factors, size_t count)
 {
     static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-    float elements[512], factors[512], right[512], out[512];
-    harness_prng prng = {.state = 9};
+    float right[512], out[512];
     sw_tally ignored = {0};
-    (void)state;
-    for (size_t i = 0; i < 512; i++) {
-        uint32_t a = (uint32_t)harness_random(&prng), b = (uint32_t)harness_random(&prng);
-        memcpy(&elements[i], &a, sizeof a);
-        memcpy(&factors[i], &b, sizeof b);
-    }
     const swi_scale_in in = {elements, SW_F32, factors, SW_F32};
-    swi_scale(&in, right, SW_F32, 512, &ignored);
+    check(&in, SW_F32, count);
+    swi_scale(&in, right, SW_F32, count, &ignored);
     for (size_t m = 0; m < 3; m++) {
         assert_int_equal(fesetround(modes[m]), 0);
-        swi_scale(&in, out, SW_F32, 512, &ignored);
+        swi_scale(&in, out, SW_F32, count, &ignored);
         (void)fesetround(FE_TONEAREST);
-        assert_memory_equal(out, right, sizeof out);
+        assert_memory_equal(out, right, count * sizeof out[0]);
+    }
+#ifdef __SSE__
+    unsigned usual = _mm_getcsr();
+    _mm_setcsr(usual | 0x8040); /* denormals, read or made, are zero */
+    swi_scale(&in, out, SW_F32, count, &ignored);
+    _mm_setcsr(usual);
+    assert_memory_equal(out, right, count * sizeof out[0]);
+#endif
+}
+
+/* Products around one, others that are denormal, and of denormals; nothing is to be counted. */
+static void test_rounding_modes(void **state)
+{
+    harness_prng prng = {.state = 9};
+    (void)state;
+    for (int range = 0; range < 3; range++) {
+        float elements[512], factors[512];
+        for (size_t i = 0; i < 512; i++) {
+            float a = 1.F + (float)harness_random_below(&prng, 1 << 23) * 0x1p-23F;
+            float b = 1.F + (float)harness_random_below(&prng, 1 << 23) * 0x1p-23F;
+            elements[i] = range == 0 ? a : range == 1 ? ldexpf(a, -70) : ldexpf(a, -130);
+            factors[i] = range == 0 ? -b : range == 1 ? ldexpf(b, -60) : ldexpf(-b, 40);
+        }
+        check_modes(elements, factors, 512);
     }
 }
 
