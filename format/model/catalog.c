@@ -16,6 +16,7 @@ void sw_catalog_free(sw_catalog *catalog)
     swi_packed_free(&catalog->pieces);
     free(catalog->order);
     swi_packed_free(&catalog->blobs);
+    swi_packed_free(&catalog->wants);
     swi_names_free(catalog->paths);
     free(catalog->file_bytes);
     swi_names_free(catalog->value_names);
@@ -49,7 +50,8 @@ uint64_t sw_catalog_memory(const sw_catalog *catalog)
            catalog->tensor_capacity * sizeof *catalog->tensors +
            catalog->shape_capacity * sizeof *catalog->shapes + swi_packed_memory(&catalog->pieces) +
            catalog->order_capacity * sizeof *catalog->order + swi_packed_memory(&catalog->blobs) +
-           swi_names_memory(catalog->paths) + catalog->file_capacity * sizeof *catalog->file_bytes +
+           swi_packed_memory(&catalog->wants) + swi_names_memory(catalog->paths) +
+           catalog->file_capacity * sizeof *catalog->file_bytes +
            swi_names_memory(catalog->value_names) +
            catalog->value_capacity * sizeof *catalog->values;
 }
@@ -163,6 +165,11 @@ void swi_piece_want(const sw_catalog *catalog, uint32_t tensor, uint64_t i, swi_
     swi_blob blob;
     *out = (swi_blob_want){.dtype = dtype};
     swi_tensor_piece(catalog, tensor, i, &p);
+    if (catalog->wants.count > 0) {
+        if (p.blob < catalog->wants.count)
+            swi_unpack_want(swi_packed_at(&catalog->wants, p.blob), out);
+        return;
+    }
     swi_catalog_blob(catalog, p.blob, &blob);
     if (p.base_bytes != 0 || !swi_piece_is_dense(&p, size) ||
         swi_piece_elements(&p) * size != blob.bytes)

@@ -91,7 +91,10 @@ uint64_t swi_catalog_file_bytes(const sw_catalog *catalog, uint32_t file);
 sw_status swi_tensor_defect(const sw_catalog *catalog, uint32_t tensor);
 /* Piece i of the tensor, 0 .. piece_count-1, ascending by first flat index. */
 void swi_tensor_piece(const sw_catalog *catalog, uint32_t tensor, uint64_t i, swi_piece *out);
-/* What that piece says of its blob's elements; its shape only when it is all of the blob. */
+/*
+ * What that piece says of its blob's elements; its shape only when it is all of the blob. In a
+ * catalog made from another, the shape is what the other one said of the blob.
+ */
 void swi_piece_want(const sw_catalog *catalog, uint32_t tensor, uint64_t i, swi_blob_want *out);
 bool swi_tensor_has_replicas(const sw_catalog *catalog, uint32_t tensor);
 /* The blob of value i. */

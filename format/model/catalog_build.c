@@ -132,69 +132,6 @@ sw_status swi_builder_constant(swi_builder *builder, const void *pattern, uint32
     return swi_builder_blob(builder, &blob, id, err);
 }
 
-/* ---- from another catalog -------------------------------------------------------------------- */
-
-/* Ids are the order of first use, so that adding them in order keeps them. */
-static sw_status copy_names(swi_names *to, const swi_names *from, sw_error *err)
-{
-    sw_status status = SW_OK;
-    for (uint32_t i = 0; i < swi_names_count(from) && status == SW_OK; i++) {
-        size_t size;
-        uint32_t id;
-        const char *text = swi_names_at(from, i, &size);
-        status = swi_names_add(to, text, size, &id, NULL, err);
-    }
-    return status;
-}
-
-static sw_status copy_files(sw_catalog *to, const sw_catalog *from, sw_error *err)
-{
-    size_t count = swi_names_count(from->paths);
-    sw_status status = swi_grow_array((void **)&to->file_bytes, &to->file_capacity, count,
-                                      sizeof *to->file_bytes, err);
-    if (status == SW_OK)
-        status = copy_names(to->paths, from->paths, err);
-    if (status == SW_OK && count > 0)
-        memcpy(to->file_bytes, from->file_bytes, count * sizeof *to->file_bytes);
-    return status;
-}
-
-static sw_status copy_values(sw_catalog *to, const sw_catalog *from, sw_error *err)
-{
-    sw_status status = swi_grow_array((void **)&to->values, &to->value_capacity, from->value_count,
-                                      sizeof *to->values, err);
-    if (status == SW_OK)
-        status = copy_names(to->value_names, from->value_names, err);
-    if (status == SW_OK && from->value_count > 0)
-        memcpy(to->values, from->values, from->value_count * sizeof *to->values);
-    if (status == SW_OK)
-        to->value_count = from->value_count;
-    return status;
-}
-
-sw_status swi_builder_from(const sw_catalog *from, const sw_limits *limits, swi_builder **out,
-                           sw_error *err)
-{
-    swi_builder *b = NULL;
-    sw_status status = swi_builder_make(limits, &b, err);
-    if (status != SW_OK)
-        return status;
-    sw_catalog *c = b->catalog;
-    status = copy_files(c, from, err);
-    if (status == SW_OK)
-        status = copy_values(c, from, err);
-    if (status == SW_OK)
-        status = swi_packed_copy(&c->blobs, &from->blobs, err);
-    if (status != SW_OK) {
-        swi_builder_free(b);
-        return status;
-    }
-    memcpy(c->kinds, from->kinds, sizeof c->kinds);
-    c->kind_count = from->kind_count;
-    *out = b;
-    return SW_OK;
-}
-
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 static sw_status check_tensor(const swi_tensor_in *in, uint64_t *elements, sw_error *err)

@@ -549,6 +549,7 @@ static void trim_catalog(sw_catalog *c)
     swi_trim_array((void **)&c->shapes, &c->shape_capacity, c->shape_count, sizeof *c->shapes);
     swi_packed_trim(&c->pieces);
     swi_packed_trim(&c->blobs);
+    swi_packed_trim(&c->wants);
     if (c->order != NULL)
         swi_trim_array((void **)&c->order, &c->order_capacity, c->piece_count, sizeof *c->order);
     swi_trim_array((void **)&c->file_bytes, &c->file_capacity, swi_names_count(c->paths),

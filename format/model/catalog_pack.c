@@ -178,6 +178,22 @@ void swi_unpack_blob(const uint8_t *record, uint8_t *kind, swi_blob *out)
     out->bytes = bytes - 1;
 }
 
+size_t swi_pack_want(const swi_blob_want *want, uint8_t *record)
+{
+    uint8_t *p = record;
+    *p++ = (uint8_t)(want->has_shape ? want->axes + 1 : 0);
+    if (want->has_shape)
+        p = put_all(p, want->shape, want->axes);
+    return (size_t)(p - record);
+}
+
+void swi_unpack_want(const uint8_t *record, swi_blob_want *want)
+{
+    want->has_shape = *record > 0;
+    want->axes = want->has_shape ? *record - 1U : 0;
+    (void)get_all(record + 1, want->shape, want->axes);
+}
+
 /* ---- the container --------------------------------------------------------------------------- */
 
 sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size, sw_error *err)

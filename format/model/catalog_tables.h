@@ -48,6 +48,9 @@ void swi_unpack_piece(const swi_pack_context *ctx, const uint8_t *record, swi_pi
 /* `kind` stands for blob->ops. */
 size_t swi_pack_blob(const swi_blob *blob, uint8_t kind, uint8_t *record);
 void swi_unpack_blob(const uint8_t *record, uint8_t *kind, swi_blob *out);
+/* The shape alone. */
+size_t swi_pack_want(const swi_blob_want *want, uint8_t *record);
+void swi_unpack_want(const uint8_t *record, swi_blob_want *want);
 
 /* Shrinks an array to `count` elements; a failure leaves it as it is. */
 void swi_trim_array(void **items, size_t *capacity, size_t count, size_t size);
@@ -87,6 +90,7 @@ struct sw_catalog {
     size_t order_capacity;
     uint64_t piece_count; /* kept ones */
     swi_packed blobs;
+    swi_packed wants; /* of blobs of the catalog that it was made from; empty when from none */
     const swi_blob_ops *kinds[SWI_BLOB_KINDS_MAX];
     uint8_t kind_count;
     swi_names *paths; /* of files: same index */
