@@ -109,12 +109,18 @@ static void test_resumed(void **state)
         sw_error err = {0};
         sw_tally again = {0};
         sink.sink.skip = skip_done;
+        swi_digest written[WORLD_TENSORS_MAX] = {0}, right[WORLD_TENSORS_MAX] = {0};
+        const swi_digest_in all = {0};
+        sink.sink.digests = seed % 3 == 0 ? written : NULL;
         const swi_execute_in in = {.source = &w.source,
                                    .layout = r.layout,
                                    .sink = &sink.sink,
                                    .budget = small_budget(&w)};
         assert_ok(swi_execute_job(&in, NULL, &again, &err), &err);
         assert_int_equal(again.written_bytes, left);
+        assert_ok(swi_catalog_digests(&w.source, &all, NULL, right, NULL, &err), &err);
+        if (sink.sink.digests != NULL)
+            assert_memory_equal(written, right, w.count * sizeof written[0]);
         ranks_verify(&r, expected, sink.store);
         free_all(expected, &w);
         swi_store_close(sink.store);
