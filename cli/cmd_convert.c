@@ -16,10 +16,11 @@ static const char convert_help[] =
     "usage: shardwright convert SOURCE DEST --to TARGET [options]\n"
     "       shardwright plan SOURCE [DEST] --to TARGET [options]\n"
     "  --to hf[:shard=SIZE]   Hugging Face safetensors (shards of 5GB by default)\n"
-    "  --to dcp[:ranks=N][,replicate=R]   a DCP folder: model, optimizer, values (fsdp2:dp=N too)\n"
+    "  --to dcp[:ranks=N][,replicate=R][,tp=T]   a DCP folder, with all (also fsdp2:dp=N)\n"
     "  --to torch[:form=zip|legacy]       one file of torch.save, with the same (also ddp)\n"
     "  --to TARGET:optimizer=FORM   nested or flat (by name), ids (by number; not in DCP), keep\n"
     "  --param-names FILE     names of the model's parameters in order, for optimizers by number\n"
+    "  --layout FILE          which elements each rank holds (tp=T needs it)\n"
     "  --assets DIR           config.json, tokenizer and the like, copied beside the weights\n"
     "  --dtype NAME           cast floating-point tensors: bf16, f16, f32, f64\n"
     "  --only GLOB, --drop GLOB     tensors by name, in the source or in the module; repeatable\n"
@@ -229,6 +230,7 @@ static bool parse(run *r, int argc, char **argv)
         {"--to", OPT_TEXT, &o->to},
         {"--assets", OPT_TEXT, &o->assets},
         {"--param-names", OPT_TEXT, &o->param_names},
+        {"--layout", OPT_TEXT, &o->layout},
         {"--dtype", OPT_TEXT, &r->dtype},
         {"--only", OPT_LIST, &r->only},
         {"--drop", OPT_LIST, &r->drop},

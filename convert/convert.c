@@ -14,6 +14,7 @@
 #include "compare.h"
 #include "execute.h"
 #include "io/txn.h"
+#include "notation/rules.h"
 #include "optimizer/param_names.h"
 #include "select/select.h"
 #include "select/ties.h"
@@ -27,6 +28,9 @@ typedef struct job {
     const sw_convert_options *options;
     swi_target target;
     swi_param_names param_names;
+    uint8_t *layout_text; /* of --layout */
+    size_t layout_size;
+    swi_rules *rules;
     sw_limits limits;
     sw_report *report;
     sw_convert_summary *sum;
@@ -55,6 +59,22 @@ static sw_status read_param_names(job *j, sw_error *err)
                         "--param-names is for targets that hold the optimizer, --to %s does not",
                         j->target.framework->name);
     return swi_param_names_read(path, &j->limits, j->options->keep_prefixes, &j->param_names, err);
+}
+
+static sw_status read_layout(job *j, sw_error *err)
+{
+    const char *path = j->options->layout;
+    if (path == NULL)
+        return SW_OK;
+    if (!j->target.framework->divides)
+        return swi_fail(err, SW_ERR_ARG,
+                        "--layout is for targets whose ranks hold parts of tensors, --to %s has "
+                        "whole ones",
+                        j->target.framework->name);
+    sw_status st = swi_read_file(path, SWI_YAML_MAX_BYTES, &j->layout_text, &j->layout_size, err);
+    if (st == SW_OK)
+        st = swi_rules_parse_text(j->layout_text, j->layout_size, path, &j->limits, &j->rules, err);
+    return st == SW_OK ? SW_OK : swi_error_prefix(err, "--layout");
 }
 
 /* Whether the report holds a finding of that severity; the first one's text. */
@@ -159,6 +179,7 @@ static sw_status lay_out(job *j, sw_error *err)
         .leaves = j->selection.leaves,
         .leaf_count = j->selection.leaf_count,
         .assets = &j->assets,
+        .rules = j->rules,
         .options = (const char *)j->target.options.data,
         .convert = j->options,
         .limits = j->limits,
@@ -284,6 +305,8 @@ static sw_status identify(job *j, sw_error *err)
         swi_identity_text(&id, j->selection.leaves[i].name);
     for (size_t i = 0; i < j->param_names.count; i++)
         swi_identity_text(&id, j->param_names.items[i]);
+    swi_identity_number(&id, j->layout_size);
+    swi_identity_bytes(&id, j->layout_text, j->layout_size);
     for (size_t i = 0; i < j->assets.count; i++) {
         swi_identity_text(&id, j->assets.items[i].path);
         swi_identity_bytes(&id, j->assets.items[i].data, j->assets.items[i].size);
@@ -360,6 +383,8 @@ static sw_status prepare(job *j, sw_error *err)
     if (st == SW_OK)
         st = read_param_names(j, err);
     if (st == SW_OK)
+        st = read_layout(j, err);
+    if (st == SW_OK)
         st = open_source(j, err);
     if (st == SW_OK) {
         sw_report_sort(j->report);
@@ -408,6 +433,8 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
     swi_layout_free(j.layout);
     swi_target_end(&j.target);
     swi_param_names_free(&j.param_names);
+    swi_rules_free(j.rules);
+    free(j.layout_text);
     swi_selection_free(&j.selection);
     swi_assets_free(&j.assets);
     sw_checkpoint_close(j.source);

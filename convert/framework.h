@@ -86,6 +86,8 @@ typedef struct swi_chosen {
 
 struct swi_state;
 struct swi_model;
+struct swi_rules;
+struct swi_expr_scope;
 
 /* One leaf of the saved state dict (state.h) that goes into the destination. */
 typedef struct swi_state_part {
@@ -107,6 +109,10 @@ typedef struct swi_target_in {
     const struct swi_assets *assets; /* files to go beside the tensors */
     const struct swi_model *model;   /* of the tensors, which are those of its side; NULL: none */
     size_t side;
+    /* How ranks divide tensors (notation/rules.h): that of --layout, and that of the model's side,
+     * with the names for their expressions; NULL: none. */
+    const struct swi_rules *rules, *side_rules;
+    const struct swi_expr_scope *scope;
     const char *options; /* behind "hf:", without what is common; or "" */
     const sw_convert_options *convert;
     sw_limits limits;
@@ -156,6 +162,7 @@ typedef struct swi_framework {
     /* NULL: not a target. Whether it holds optimizer state, and values. */
     sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);
     bool holds_optimizer, holds_values;
+    bool divides;  /* its ranks hold parts of tensors: a layout may say which */
     bool one_file; /* what it lays out is published as one file, not as a folder */
 } swi_framework;
 

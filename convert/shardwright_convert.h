@@ -284,6 +284,8 @@ typedef struct sw_convert_options {
     bool untie;               /* write both of a tied pair, and say so in config.json */
     const char *param_names;  /* file with the names of the model's parameters in the order of
                                  registration, one a line, for optimizers that number them; NULL */
+    const char *layout;       /* file that says which elements each rank holds, for targets of
+                                 ranks (specs/notation.md); NULL: the target's own way */
     const char *assets;       /* folder with config.json, tokenizer ...; NULL: none */
     sw_dtype dtype;           /* floating-point tensors are cast to it; SW_DTYPE_NONE: kept */
     bool drop_unsafe;         /* convert although unsafe content was found beside the tensors */

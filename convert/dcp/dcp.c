@@ -224,7 +224,7 @@ const swi_framework swi_framework_dcp = {
     .name = "dcp",
     .title = "PyTorch distributed checkpoint (DCP)",
     .alias = "fsdp2",
-    .target = "dcp[:ranks=N][,replicate=R]",
+    .target = "dcp[:ranks=N][,replicate=R][,tp=T]",
     .takes = SWI_TAKES_STATE,
     .optimizer_forms =
         SWI_FORM_BIT(SWI_FORM_KEEP) | SWI_FORM_BIT(SWI_FORM_NESTED) | SWI_FORM_BIT(SWI_FORM_FLAT),
@@ -236,4 +236,5 @@ const swi_framework swi_framework_dcp = {
     .layout = swi_dcp_layout,
     .holds_optimizer = true,
     .holds_values = true,
+    .divides = true,
 };

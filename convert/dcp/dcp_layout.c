@@ -1,7 +1,7 @@
 /*
- * A DCP folder as a target: what N ranks of an FSDP2 run would have written. Parameters and their
- * optimizer states are cut in rows as torch.chunk cuts them, one part a rank; everything else is
- * written once. Clauses DCP-n are those of specs/dcp.md.
+ * A DCP folder as a target: what the ranks of an FSDP2 run would have written. Parameters and their
+ * optimizer states are cut in boxes (dcp_division.h), each written once; everything else is written
+ * whole. Clauses DCP-n are those of specs/dcp.md.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,181 +13,165 @@
 #include "base/text.h"
 #include "container/torch_file.h"
 #include "dcp/dcp.h"
+#include "dcp/dcp_division.h"
 #include "state/state.h"
 
-#define RANKS_MAX 16384U
-
-/* What the archives around a tensor's parts are made of when the CRCs are known. */
-typedef struct tensor {
+/* What the archive around a box is made of when the CRC is known. */
+typedef struct frame {
     sw_dtype dtype;
     uint32_t axes;
-    int64_t shape[SW_MAX_AXES];
-    int64_t rows; /* of each part but the last; 0: it is not cut */
-} tensor;
-
-typedef struct frame {
-    const tensor *of;
-    int64_t rows;
+    const int64_t *shape; /* of the box */
     uint32_t sum;
 } frame;
 
 /* An item of a .distcp file. */
 typedef struct item {
     uint32_t rank;
-    int64_t row, rows;
+    const int64_t *at, *shape;          /* of a tensor's box */
     uint64_t offset, head, bytes, tail; /* an object is all head */
 } item;
 
 typedef struct laying {
     const swi_target_in *in;
     swi_layout *layout;
-    uint32_t ranks, replicate;
-    tensor *tensors; /* as in->chosen; in one block behind the frames, which the layout owns */
-    frame *frames;
+    swi_dcp_division division;
+    uint32_t ranks;
+    frame *frames;      /* of boxes, with their shapes in one block, which the layout owns */
     size_t frame_count; /* that the layout was given */
+    int64_t *shapes;    /* of the boxes, behind the frames */
+    int64_t *places;    /* of the boxes */
+    size_t numbers;     /* of those that are taken */
     item *items;        /* of the leaves in order */
     size_t *first_item; /* of each leaf, and one past the last */
     uint64_t *used;     /* by rank: bytes of its file */
     uint32_t *files;    /* by rank */
     char (*paths)[32];
+    swi_local local;
     swi_buf head, tail;
 } laying;
 
-/* ---- options -------------------------------------------------------------------------------- */
-
-static bool parse_count(const char *text, size_t size, uint32_t *out)
+static void tensor_of(const laying *l, const swi_state_part *leaf, sw_tensor_info *out)
 {
-    uint32_t n = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] < '0' || text[i] > '9' || n > RANKS_MAX)
-            return false;
-        n = n * 10 + (uint32_t)(text[i] - '0');
-    }
-    *out = n;
-    return n > 0 && n <= RANKS_MAX;
+    sw_catalog_tensor(sw_checkpoint_catalog(l->in->source), leaf->tensor->source, out);
+    out->dtype = leaf->tensor->dtype;
 }
 
-static bool parse_option(laying *l, const char *text, size_t size)
-{
-    static const char *const names[] = {"ranks=", "dp=", "replicate="};
-    for (size_t i = 0; i < 3; i++) {
-        size_t n = strlen(names[i]);
-        if (size > n && strncmp(text, names[i], n) == 0)
-            return parse_count(text + n, size - n, i == 2 ? &l->replicate : &l->ranks);
-    }
-    return false;
-}
+/* ---- boxes ----------------------------------------------------------------------------------- */
 
-static sw_status parse_options(laying *l, sw_error *err)
-{
-    const char *options = l->in->options;
-    swi_quoted q;
-    l->ranks = l->replicate = 1;
-    while (*options != '\0') {
-        const char *end = strchr(options, ',');
-        size_t n = end ? (size_t)(end - options) : strlen(options);
-        if (!parse_option(l, options, n))
-            return swi_fail(err, SW_ERR_ARG,
-                            "--to dcp:%s: not an option; there are ranks=N (or dp=N) and "
-                            "replicate=R, together up to %u ranks",
-                            swi_quote(&q, options, n), RANKS_MAX);
-        options += n + (end != NULL);
-    }
-    if (l->replicate > RANKS_MAX / l->ranks)
-        return swi_fail(err, SW_ERR_ARG, "--to dcp: more than %u ranks in all", RANKS_MAX);
-    return SW_OK;
-}
+/* What there is once: a holding of a tensor, and the ranks that may write it. */
+typedef struct holding {
+    const swi_cut *cut; /* NULL: the whole tensor, of any rank */
+    uint64_t number;
+} holding;
 
-/* ---- how tensors are cut ----------------------------------------------------------------------
- */
+/* The boxes of a leaf's tensor, holding by holding: l->local has those of each. */
+typedef sw_status (*holding_fn)(laying *l, size_t leaf, const holding *h, sw_error *err);
 
-static bool is_cut(const laying *l, const sw_tensor_info *info)
+static sw_status each_holding(laying *l, size_t leaf, holding_fn fn, sw_error *err)
 {
-    return l->ranks > 1 && info->role != SW_ROLE_OTHER && info->axes > 0 && info->elements > 0;
-}
-
-static sw_status set_tensor(const laying *l, size_t i, size_t *parts, sw_error *err)
-{
+    const swi_state_part *part = &l->in->leaves[leaf];
+    swi_cut cut;
+    bool whole;
     sw_tensor_info info;
-    tensor *t = &l->tensors[i];
-    const swi_chosen *c = &l->in->chosen[i];
-    swi_quoted q;
-    sw_catalog_tensor(sw_checkpoint_catalog(l->in->source), c->source, &info);
-    t->dtype = c->dtype;
-    t->axes = info.axes;
-    memcpy(t->shape, info.shape, sizeof t->shape);
-    *parts = 1;
-    if (swi_torch_dtype_name(c->dtype) == NULL)
-        return swi_fail(err, SW_ERR_UNSUPPORTED,
-                        "tensor \"%s\" is %s, which torch does not have; leave it out with --drop",
-                        swi_quote_str(&q, c->name), sw_dtype_name(c->dtype));
-    if (!is_cut(l, &info))
-        return SW_OK;
-    int64_t ranks = (int64_t)l->ranks, size = info.shape[0];
-    t->rows = size / ranks + (size % ranks != 0);
-    *parts = (size_t)(size / t->rows + (size % t->rows != 0));
+    sw_status st = swi_dcp_cut(&l->division, part, &whole, &cut, err);
+    if (st == SW_OK && whole) {
+        const holding all = {.cut = NULL};
+        tensor_of(l, part, &info);
+        l->local.axes = info.axes;
+        l->local.count = 1;
+        memset(&l->local.parts[0], 0, sizeof l->local.parts[0]);
+        memcpy(l->local.parts[0].length, info.shape, sizeof info.shape);
+        return fn(l, leaf, &all, err);
+    }
+    for (uint64_t i = 0; st == SW_OK && i < cut.holdings; i++) {
+        const holding h = {.cut = &cut, .number = i};
+        swi_cut_local(&cut, i, &l->local);
+        st = fn(l, leaf, &h, err);
+    }
+    return st;
+}
+
+static sw_status count_boxes(laying *l, size_t leaf, const holding *h, sw_error *err)
+{
+    (void)h;
+    (void)err;
+    l->first_item[leaf + 1] += l->local.count;
+    l->numbers += l->local.count * l->local.axes;
     return SW_OK;
 }
 
-static const tensor *tensor_of(const laying *l, const swi_state_part *leaf)
+static sw_status check_dtype(const swi_state_part *leaf, sw_error *err)
 {
-    return &l->tensors[leaf->tensor - l->in->chosen];
+    const swi_chosen *c = leaf->tensor;
+    swi_quoted q;
+    if (swi_torch_dtype_name(c->dtype) != NULL)
+        return SW_OK;
+    return swi_fail(err, SW_ERR_UNSUPPORTED,
+                    "tensor \"%s\" is %s, which torch does not have; leave it out with --drop",
+                    swi_quote_str(&q, c->name), sw_dtype_name(c->dtype));
 }
 
-/* Counts the parts; makes room for all that follows. */
-static sw_status make_room(laying *l, sw_error *err)
+static sw_status make_frames(laying *l, size_t frames, sw_error *err)
 {
-    size_t count = l->in->count, bytes = 0, frames = 0, items = 0, parts;
+    size_t bytes = 0, shapes = 0;
     void *room;
-    tensor *tensors = NULL;
-    sw_status st = swi_alloc_array(count, sizeof *tensors, (void **)&tensors, err);
-    if (st == SW_OK)
-        st = swi_alloc_array(l->in->leaf_count + 1, sizeof *l->first_item, (void **)&l->first_item,
-                             err);
-    l->tensors = tensors;
-    for (size_t i = 0; st == SW_OK && i < l->in->leaf_count; i++) {
-        const swi_state_part *leaf = &l->in->leaves[i];
-        parts = 1;
-        if (leaf->tensor != NULL) {
-            st = set_tensor(l, (size_t)(leaf->tensor - l->in->chosen), &parts, err);
-            frames += parts;
-        }
-        items += parts;
-        l->first_item[i + 1] = items;
-    }
-    if (st == SW_OK && (!swi_mul_size(frames, sizeof *l->frames, &bytes) ||
-                        !swi_add_size(bytes, count * sizeof *tensors, &bytes)))
-        st = swi_fail_nomem(err);
-    if (st == SW_OK)
-        st = swi_alloc_array(bytes, 1, &room, err);
+    if (!swi_mul_size(frames, sizeof *l->frames, &bytes) ||
+        !swi_mul_size(l->numbers, sizeof *l->shapes, &shapes) ||
+        !swi_add_size(bytes, shapes, &bytes))
+        return swi_fail_nomem(err);
+    sw_status st = swi_alloc_array(bytes, 1, &room, err);
     if (st == SW_OK) {
         l->frames = room;
-        l->tensors =
-            memcpy((char *)room + frames * sizeof *l->frames, tensors, count * sizeof *tensors);
+        l->shapes = (void *)(l->frames + frames);
+        st = swi_alloc_array(l->numbers, sizeof *l->places, (void **)&l->places, err);
     }
-    free(tensors);
+    l->numbers = 0;
+    return st;
+}
+
+/* Counts the boxes; makes room for all that follows. */
+static sw_status make_room(laying *l, sw_error *err)
+{
+    size_t frames = 0, items = 0;
+    sw_status st =
+        swi_alloc_array(l->in->leaf_count + 1, sizeof *l->first_item, (void **)&l->first_item, err);
+    for (size_t i = 0; st == SW_OK && i < l->in->leaf_count; i++) {
+        const swi_state_part *leaf = &l->in->leaves[i];
+        if (leaf->tensor != NULL) {
+            st = check_dtype(leaf, err);
+            if (st == SW_OK)
+                st = each_holding(l, i, count_boxes, err);
+            frames += l->first_item[i + 1];
+        }
+        items += leaf->tensor != NULL ? l->first_item[i + 1] : 1;
+        l->first_item[i + 1] = items;
+    }
+    if (st == SW_OK)
+        st = make_frames(l, frames, err);
     if (st == SW_OK)
         st = swi_alloc_array(items, sizeof *l->items, (void **)&l->items, err);
-    const size_t ranks = (size_t)l->ranks * l->replicate;
     if (st == SW_OK)
-        st = swi_alloc_array(ranks, sizeof *l->used, (void **)&l->used, err);
+        st = swi_alloc_array(l->ranks, sizeof *l->used, (void **)&l->used, err);
     if (st == SW_OK)
-        st = swi_alloc_array(ranks, sizeof *l->files, (void **)&l->files, err);
+        st = swi_alloc_array(l->ranks, sizeof *l->files, (void **)&l->files, err);
     if (st == SW_OK)
-        st = swi_alloc_array(ranks, sizeof *l->paths, (void **)&l->paths, err);
+        st = swi_alloc_array(l->ranks, sizeof *l->paths, (void **)&l->paths, err);
     return st;
 }
 
 /* ---- where items lie --------------------------------------------------------------------------
  */
 
-/* Of ranks first, first + step ... the one with the least to write, as torch's planner has it. */
-static uint32_t least_loaded(const laying *l, uint32_t first, uint32_t step)
+/* Of the ranks of a holding the one with the least to write, as torch's planner has it. */
+static uint32_t least_loaded(const laying *l, const holding *h)
 {
-    uint32_t best = first;
-    for (uint32_t r = first; r < l->ranks * l->replicate; r += step)
-        if (l->used[r] < l->used[best])
+    const uint64_t copies = h->cut != NULL ? h->cut->copies : l->ranks;
+    uint32_t best = UINT32_MAX;
+    for (uint64_t k = 0; k < copies; k++) {
+        uint32_t r = (uint32_t)(h->cut != NULL ? swi_cut_rank(h->cut, h->number, k) : k);
+        if (best == UINT32_MAX || l->used[r] < l->used[best])
             best = r;
+    }
     return best;
 }
 
@@ -201,43 +185,55 @@ static sw_status place(laying *l, item *it, sw_error *err)
     return swi_fail(err, SW_ERR_LIMIT, "a file would be too large");
 }
 
-static sw_status write_around(const tensor *t, int64_t rows, uint32_t crc, swi_buf *head,
-                              swi_buf *tail, sw_error *err)
+static sw_status write_around(const frame *f, uint32_t crc, swi_buf *head, swi_buf *tail,
+                              sw_error *err)
 {
-    int64_t shape[SW_MAX_AXES];
-    const swi_torch_around in = {.dtype = t->dtype, .axes = t->axes, .shape = shape, .crc32 = crc};
-    memcpy(shape, t->shape, sizeof shape);
-    if (t->rows > 0)
-        shape[0] = rows;
+    const swi_torch_around in = {
+        .dtype = f->dtype, .axes = f->axes, .shape = f->shape, .crc32 = crc};
     head->size = tail->size = 0;
     return swi_torch_write_around(head, tail, &in, err);
 }
 
-static sw_status place_tensor(laying *l, size_t leaf, sw_error *err)
+/* The next box of all, its numbers copied. */
+static void take_box(laying *l, const swi_block_part *box, item *it)
 {
-    const tensor *t = tensor_of(l, &l->in->leaves[leaf]);
-    size_t first = l->first_item[leaf], count = l->first_item[leaf + 1] - first;
-    uint64_t row_bytes = sw_dtype_bytes(t->dtype);
+    const size_t size = l->local.axes * sizeof(int64_t);
+    it->at = memcpy(l->places + l->numbers, box->offset, size);
+    it->shape = memcpy(l->shapes + l->numbers, box->length, size);
+    l->numbers += l->local.axes;
+}
+
+/* first_item[leaf + 1] is where the next item goes, and so at last one past the leaf's. */
+static sw_status place_holding(laying *l, size_t leaf, const holding *h, sw_error *err)
+{
+    sw_tensor_info info;
     sw_status st = SW_OK;
-    for (uint32_t k = t->rows > 0; k < t->axes; k++)
-        row_bytes *= (uint64_t)t->shape[k];
-    for (size_t k = 0; st == SW_OK && k < count; k++) {
-        item *it = &l->items[first + k];
-        it->rows = 1;
-        if (t->rows > 0) {
-            it->row = (int64_t)k * t->rows;
-            it->rows = t->shape[0] - it->row < t->rows ? t->shape[0] - it->row : t->rows;
-        }
-        it->rank = t->rows > 0 ? least_loaded(l, (uint32_t)k, l->ranks) : least_loaded(l, 0, 1);
-        it->bytes = row_bytes * (uint64_t)it->rows;
-        if (k == 0 || it->rows != it[-1].rows)
-            st = write_around(t, it->rows, 0, &l->head, &l->tail, err);
+    const uint32_t rank = l->local.count > 0 ? least_loaded(l, h) : 0;
+    tensor_of(l, &l->in->leaves[leaf], &info);
+    for (size_t p = 0; st == SW_OK && p < l->local.count; p++) {
+        item *it = &l->items[l->first_item[leaf + 1]];
+        const bool first = l->first_item[leaf + 1]++ == l->first_item[leaf];
+        const size_t shape_bytes = info.axes * sizeof(int64_t);
+        take_box(l, &l->local.parts[p], it);
+        it->rank = rank;
+        it->bytes = sw_dtype_bytes(info.dtype);
+        for (uint32_t k = 0; k < info.axes; k++)
+            it->bytes *= (uint64_t)it->shape[k];
+        const frame f = {.dtype = info.dtype, .axes = info.axes, .shape = it->shape};
+        if (first || memcmp(it->shape, it[-1].shape, shape_bytes) != 0)
+            st = write_around(&f, 0, &l->head, &l->tail, err);
         it->head = l->head.size;
         it->tail = l->tail.size;
         if (st == SW_OK)
             st = place(l, it, err);
     }
     return st;
+}
+
+static sw_status place_tensor(laying *l, size_t leaf, sw_error *err)
+{
+    l->first_item[leaf + 1] = l->first_item[leaf];
+    return each_holding(l, leaf, place_holding, err);
 }
 
 /* What cannot be written as it is: with the tensors in it as parts, if there are any. */
@@ -294,7 +290,7 @@ static sw_status place_all(laying *l, sw_error *err)
 static sw_status lay_files(laying *l, sw_error *err)
 {
     sw_status st = SW_OK;
-    for (uint32_t r = 0; st == SW_OK && r < l->ranks * l->replicate; r++) {
+    for (uint32_t r = 0; st == SW_OK && r < l->ranks; r++) {
         if (l->used[r] == 0)
             continue;
         snprintf(l->paths[r], sizeof l->paths[r], "__%" PRIu32 "_0.distcp", r);
@@ -307,7 +303,7 @@ static sw_status make_part(const frame *f, uint32_t crc, bool head, uint8_t *out
                            sw_error *err)
 {
     swi_buf parts[2] = {{0}, {0}};
-    sw_status st = write_around(f->of, f->rows, crc, &parts[0], &parts[1], err);
+    sw_status st = write_around(f, crc, &parts[0], &parts[1], err);
     const swi_buf *part = &parts[head ? 0 : 1];
     if (st == SW_OK && part->size != size)
         st = swi_fail(err, SW_ERR_ARG, "an archive's frame has %zu bytes, not %zu", part->size,
@@ -334,11 +330,11 @@ static sw_status make_tail(void *ctx, const uint32_t *sums, uint8_t *out, size_t
 }
 
 /* The archive around the data. The first of all brings the frames into the layout's hands. */
-static sw_status lay_around(laying *l, const item *it, const tensor *t, sw_error *err)
+static sw_status lay_around(laying *l, const item *it, const sw_tensor_info *t, sw_error *err)
 {
     uint32_t file = l->files[it->rank];
     frame *f = &l->frames[l->frame_count];
-    *f = (frame){.of = t, .rows = it->rows};
+    *f = (frame){.dtype = t->dtype, .axes = t->axes, .shape = it->shape};
     swi_late late = {.offset_bytes = it->offset,
                      .size = (size_t)it->head,
                      .make = make_head,
@@ -359,28 +355,25 @@ static sw_status lay_around(laying *l, const item *it, const tensor *t, sw_error
 static sw_status lay_tensor(laying *l, size_t leaf, sw_error *err)
 {
     const swi_chosen *c = l->in->leaves[leaf].tensor;
-    const tensor *t = tensor_of(l, &l->in->leaves[leaf]);
     sw_tensor_info info;
     uint32_t id;
-    sw_catalog_tensor(sw_checkpoint_catalog(l->in->source), c->source, &info);
+    tensor_of(l, &l->in->leaves[leaf], &info);
     const swi_tensor_in in = {.name = c->name,
                               .name_size = strlen(c->name),
-                              .dtype = c->dtype,
-                              .axes = t->axes,
-                              .shape = t->shape,
+                              .dtype = info.dtype,
+                              .axes = info.axes,
+                              .shape = info.shape,
                               .role = info.role};
+    const size_t shape_bytes = info.axes * sizeof(int64_t);
     sw_status st = swi_layout_tensor(l->layout, &in, c->source, &id, err);
     for (size_t i = l->first_item[leaf]; st == SW_OK && i < l->first_item[leaf + 1]; i++) {
         const item *it = &l->items[i];
-        swi_piece piece = {.axes = t->axes};
-        memcpy(piece.view, t->shape, sizeof piece.view);
-        memcpy(piece.length, t->shape, sizeof piece.length);
-        if (t->rows > 0) {
-            piece.offset[0] = it->row;
-            piece.length[0] = it->rows;
-        }
-        swi_piece_make_dense(&piece, sw_dtype_bytes(c->dtype));
-        st = lay_around(l, it, t, err);
+        swi_piece piece = {.axes = info.axes};
+        memcpy(piece.view, info.shape, sizeof piece.view);
+        memcpy(piece.offset, it->at, shape_bytes);
+        memcpy(piece.length, it->shape, shape_bytes);
+        swi_piece_make_dense(&piece, sw_dtype_bytes(info.dtype));
+        st = lay_around(l, it, &info, err);
         if (st == SW_OK && it->bytes > 0)
             st = swi_layout_piece(l->layout, id, l->files[it->rank], it->offset + it->head,
                                   it->bytes, &piece, err);
@@ -411,45 +404,35 @@ static sw_status lay_all(laying *l, sw_error *err)
 typedef struct index_room {
     swi_dcp_write_item *items;
     swi_dcp_write_chunk *chunks;
-    int64_t (*offsets)[SW_MAX_AXES], (*lengths)[SW_MAX_AXES];
+    sw_tensor_info *tensors; /* of the leaves */
 } index_room;
-
-static void set_chunk(const laying *l, const index_room *room, size_t i, const tensor *t)
-{
-    const item *it = &l->items[i];
-    room->chunks[i] = (swi_dcp_write_chunk){.offset = room->offsets[i],
-                                            .length = room->lengths[i],
-                                            .path = l->paths[it->rank],
-                                            .offset_bytes = it->offset,
-                                            .stored_bytes = it->head + it->bytes + it->tail};
-    if (t == NULL)
-        return;
-    memcpy(room->lengths[i], t->shape, sizeof room->lengths[i]);
-    if (t->rows > 0) {
-        room->offsets[i][0] = it->row;
-        room->lengths[i][0] = it->rows;
-    }
-}
 
 static void set_index(const laying *l, const index_room *room)
 {
     for (size_t i = 0; i < l->in->leaf_count; i++) {
         const swi_state_part *leaf = &l->in->leaves[i];
-        const tensor *t = leaf->tensor != NULL ? tensor_of(l, leaf) : NULL;
         size_t first = l->first_item[i], end = l->first_item[i + 1];
-        for (size_t k = first; k < end; k++)
-            set_chunk(l, room, k, t);
+        for (size_t k = first; k < end; k++) {
+            const item *it = &l->items[k];
+            room->chunks[k] =
+                (swi_dcp_write_chunk){.offset = it->at,
+                                      .length = it->shape,
+                                      .path = l->paths[it->rank],
+                                      .offset_bytes = it->offset,
+                                      .stored_bytes = it->head + it->bytes + it->tail};
+        }
         room->items[i] = (swi_dcp_write_item){.name = leaf->name,
                                               .path_parts = leaf->path,
                                               .path_count = leaf->parts,
-                                              .is_object = t == NULL,
+                                              .is_object = leaf->tensor == NULL,
                                               .chunks = &room->chunks[first],
                                               .chunk_count = end - first};
-        if (t == NULL)
+        if (leaf->tensor == NULL)
             continue;
-        room->items[i].dtype = t->dtype;
-        room->items[i].axes = t->axes;
-        room->items[i].shape = t->shape;
+        tensor_of(l, leaf, &room->tensors[i]);
+        room->items[i].dtype = room->tensors[i].dtype;
+        room->items[i].axes = room->tensors[i].axes;
+        room->items[i].shape = room->tensors[i].shape;
     }
 }
 
@@ -462,9 +445,7 @@ static sw_status lay_index(laying *l, sw_error *err)
     if (st == SW_OK)
         st = swi_alloc_array(items, sizeof *room.chunks, (void **)&room.chunks, err);
     if (st == SW_OK)
-        st = swi_alloc_array(items, sizeof *room.offsets, (void **)&room.offsets, err);
-    if (st == SW_OK)
-        st = swi_alloc_array(items, sizeof *room.lengths, (void **)&room.lengths, err);
+        st = swi_alloc_array(leaves, sizeof *room.tensors, (void **)&room.tensors, err);
     l->head.size = 0;
     if (st == SW_OK) {
         set_index(l, &room);
@@ -476,33 +457,48 @@ static sw_status lay_index(laying *l, sw_error *err)
         st = swi_layout_literal(l->layout, file, 0, l->head.data, l->head.size, err);
     free(room.items);
     free(room.chunks);
-    free(room.offsets);
-    free(room.lengths);
+    free(room.tensors);
     return st;
+}
+
+static sw_status lay_out(laying *l, sw_error *err)
+{
+    sw_status st = swi_dcp_division_make(l->in, &l->division, err);
+    if (st != SW_OK)
+        return st;
+    l->ranks = l->division.ranks;
+    st = make_room(l, err);
+    if (st == SW_OK)
+        st = place_all(l, err);
+    if (st == SW_OK)
+        st = lay_files(l, err);
+    if (st == SW_OK)
+        st = lay_all(l, err);
+    if (st == SW_OK)
+        st = lay_index(l, err);
+    return st == SW_OK ? swi_dcp_division_say(&l->division, err) : st;
 }
 
 sw_status swi_dcp_layout(const swi_target_in *in, swi_layout *layout, sw_error *err)
 {
-    laying l = {.in = in, .layout = layout};
-    sw_status st = parse_options(&l, err);
-    if (st == SW_OK)
-        st = make_room(&l, err);
-    if (st == SW_OK)
-        st = place_all(&l, err);
-    if (st == SW_OK)
-        st = lay_files(&l, err);
-    if (st == SW_OK)
-        st = lay_all(&l, err);
-    if (st == SW_OK)
-        st = lay_index(&l, err);
-    if (l.frame_count == 0)
-        free(l.frames);
-    free(l.items);
-    free(l.first_item);
-    free(l.used);
-    free(l.files);
-    free(l.paths);
-    swi_buf_free(&l.head);
-    swi_buf_free(&l.tail);
+    laying *l = NULL;
+    sw_status st = swi_alloc_array(1, sizeof *l, (void **)&l, err);
+    if (st != SW_OK)
+        return st;
+    l->in = in;
+    l->layout = layout;
+    st = lay_out(l, err);
+    swi_dcp_division_end(&l->division);
+    if (l->frame_count == 0)
+        free(l->frames);
+    free(l->places);
+    free(l->items);
+    free(l->first_item);
+    free(l->used);
+    free(l->files);
+    free(l->paths);
+    swi_buf_free(&l->head);
+    swi_buf_free(&l->tail);
+    free(l);
     return st;
 }

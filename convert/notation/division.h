@@ -45,6 +45,7 @@ swi_axis_size swi_division_axis(const swi_division *division, size_t i);
 typedef struct swi_cut {
     size_t rule;
     uint64_t holdings, copies;
+    bool overlap; /* of parts with units of their own: some elements are in several holdings */
     /* Private: */
     const swi_division *division;
     uint32_t axes, split_axes; /* of the view; mesh axes that split */

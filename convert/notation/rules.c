@@ -1,0 +1,599 @@
+#include "notation/rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/nearest.h"
+#include "base/text.h"
+#include "io/store.h"
+#include "notation/pattern_cover.h"
+#include "notation/rules_parts.h"
+
+#define VERSION "1"
+#define AXIS_NAME_MAX 63U
+
+void swi_rules_free(swi_rules *r)
+{
+    if (r == NULL)
+        return;
+    for (size_t i = 0; i < r->let_count; i++)
+        swi_expr_free(r->lets[i].value.expr);
+    for (size_t i = 0; i < r->mesh_count; i++)
+        for (uint32_t a = 0; a < r->meshes[i].axes; a++)
+            swi_expr_free(r->meshes[i].axis[a].value.expr);
+    for (size_t i = 0; i < r->count; i++) {
+        const swi_rule *rule = &r->rules[i];
+        for (size_t k = 0; k < rule->pattern_count; k++)
+            swi_pattern_free(rule->patterns[k]);
+        for (size_t k = 0; k < rule->part_count; k++)
+            swi_expr_free(rule->parts[k].expr);
+        for (size_t k = 0; k < rule->unit_count; k++)
+            swi_expr_free(rule->units[k].expr);
+    }
+    swi_arena_free(&r->arena);
+    swi_yaml_free(r->own);
+    free(r);
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+static sw_status bad(const swi_rules *r, swi_yaml_node node, const char *clause, const char *what,
+                     sw_error *err)
+{
+    swi_quoted q;
+    size_t size;
+    const char *text = swi_yaml_text(r->doc, node, &size);
+    return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, clause, "\"%s\" %s",
+                         swi_quote(&q, text, size), what);
+}
+
+static bool is_name(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && (i == 0 || c < '0' || c > '9'))
+            return false;
+    }
+    return size > 0 && size <= AXIS_NAME_MAX && !(size == 1 && text[0] == '_');
+}
+
+static bool is_known(const swi_rules *r, const char *name)
+{
+    for (size_t i = 0; i < r->let_count; i++)
+        if (strcmp(r->lets[i].name, name) == 0)
+            return true;
+    return swi_rules_has_axis(r, name);
+}
+
+/* A name of a value or of an axis: expressions can use each, so each is there once. */
+static sw_status read_name(const swi_rules *r, swi_yaml_node key, const char **out, sw_error *err)
+{
+    size_t size;
+    const char *text = swi_yaml_text(r->doc, key, &size);
+    if (!is_name(text, size))
+        return bad(r, key, "LAY-1", "is no name: letters, digits and _, and no digit first", err);
+    if (is_known(r, text))
+        return bad(r, key, "LAY-1", "is the name of another axis or value of this layout", err);
+    *out = text;
+    return SW_OK;
+}
+
+static sw_status read_expr(const swi_rules *r, swi_yaml_node node, const char *what,
+                           swi_rules_expr *out, sw_error *err)
+{
+    size_t size;
+    sw_status st = swi_yaml_expect(r->doc, node, SWI_YAML_SCALAR, what, err);
+    if (st != SW_OK)
+        return st;
+    const char *text = swi_yaml_text(r->doc, node, &size);
+    st = swi_expr_compile(text, size, &out->expr, err);
+    if (st != SW_OK)
+        return swi_yaml_fail_inside(r->doc, node, st, err);
+    out->node = node;
+    return SW_OK;
+}
+
+static sw_status read_named(const swi_rules *r, swi_yaml_node mapping, size_t i, const char *what,
+                            swi_rules_named *out, sw_error *err)
+{
+    swi_yaml_node key, value;
+    swi_yaml_pair(r->doc, mapping, i, &key, &value);
+    sw_status st = read_name(r, key, &out->name, err);
+    return st == SW_OK ? read_expr(r, value, what, &out->value, err) : st;
+}
+
+/* ---- names and meshes ----------------------------------------------------------------------- */
+
+static sw_status read_lets(swi_rules *r, swi_yaml_node node, sw_error *err)
+{
+    if (!swi_yaml_is_node(node))
+        return SW_OK;
+    sw_status st = swi_yaml_expect(r->doc, node, SWI_YAML_MAPPING, "let", err);
+    size_t count = st == SW_OK ? swi_yaml_count(r->doc, node) : 0;
+    if (st == SW_OK)
+        st = swi_arena_alloc(&r->arena, count * sizeof *r->lets, (void **)&r->lets, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        st = read_named(r, node, i, "a value of let", &r->lets[i], err);
+        r->let_count += st == SW_OK;
+    }
+    return st;
+}
+
+static sw_status read_mesh(swi_rules *r, const char *name, swi_yaml_node node, sw_error *err)
+{
+    swi_rules_mesh *m = &r->meshes[r->mesh_count];
+    sw_status st = swi_yaml_expect(r->doc, node, SWI_YAML_MAPPING, "mesh", err);
+    if (st != SW_OK)
+        return st;
+    *m = (swi_rules_mesh){.name = name, .node = node};
+    r->mesh_count++;
+    size_t count = swi_yaml_count(r->doc, node);
+    if (count == 0 || count > SWI_MESH_AXES_MAX)
+        return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, "LAY-1",
+                             "a mesh has 1 to %d axes, not %zu: mesh: {dp: 2, tp: 4}",
+                             SWI_MESH_AXES_MAX, count);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        st = read_named(r, node, i, "the size of an axis", &m->axis[i], err);
+        m->axes += st == SW_OK;
+    }
+    return st;
+}
+
+static sw_status read_meshes(swi_rules *r, swi_yaml_node root, sw_error *err)
+{
+    swi_yaml_node first, others = swi_yaml_find(r->doc, root, "meshes"), key, value;
+    bool more = swi_yaml_is_node(others);
+    sw_status st = swi_yaml_require(r->doc, root, "a layout", "mesh", &first, err);
+    if (st == SW_OK && more)
+        st = swi_yaml_expect(r->doc, others, SWI_YAML_MAPPING, "meshes", err);
+    size_t count = st == SW_OK && more ? swi_yaml_count(r->doc, others) : 0;
+    if (st == SW_OK)
+        st = swi_arena_alloc(&r->arena, (count + 1) * sizeof *r->meshes, (void **)&r->meshes, err);
+    if (st == SW_OK)
+        st = read_mesh(r, NULL, first, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        swi_yaml_pair(r->doc, others, i, &key, &value);
+        st = read_mesh(r, swi_yaml_text(r->doc, key, NULL), value, err);
+    }
+    return st;
+}
+
+bool swi_rules_has_axis(const swi_rules *r, const char *axis)
+{
+    for (size_t i = 0; i < r->mesh_count; i++)
+        for (uint32_t a = 0; a < r->meshes[i].axes; a++)
+            if (strcmp(r->meshes[i].axis[a].name, axis) == 0)
+                return true;
+    return false;
+}
+
+static bool uses(const swi_rules_expr *e, const char *name)
+{
+    for (size_t i = 0; i < swi_expr_use_count(e->expr); i++)
+        if (strcmp(swi_expr_use_at(e->expr, i).name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool any_uses(const swi_rules_expr *exprs, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (uses(&exprs[i], name))
+            return true;
+    return false;
+}
+
+bool swi_rules_uses(const swi_rules *r, const char *name)
+{
+    for (size_t i = 0; i < r->let_count; i++)
+        if (uses(&r->lets[i].value, name))
+            return true;
+    for (size_t i = 0; i < r->mesh_count; i++)
+        for (uint32_t a = 0; a < r->meshes[i].axes; a++)
+            if (uses(&r->meshes[i].axis[a].value, name))
+                return true;
+    for (size_t i = 0; i < r->count; i++) {
+        const swi_rule *rule = &r->rules[i];
+        if (any_uses(rule->parts, rule->part_count, name) ||
+            any_uses(rule->units, rule->unit_count, name))
+            return true;
+    }
+    return false;
+}
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+static sw_status read_pattern(swi_rules *r, swi_rule *rule, swi_yaml_node node, sw_error *err)
+{
+    size_t size;
+    const char *text = swi_yaml_text(r->doc, node, &size);
+    sw_status st = swi_pattern_parse(text, size, &rule->patterns[rule->pattern_count], err);
+    if (st != SW_OK)
+        return swi_yaml_fail_inside(r->doc, node, st, err);
+    rule->pattern_count++;
+    return SW_OK;
+}
+
+static sw_status read_patterns(swi_rules *r, swi_rule *rule, sw_error *err)
+{
+    swi_yaml_node node;
+    swi_yaml_list list = {0};
+    sw_status st = swi_yaml_require(r->doc, rule->node, "a rule", "tensor", &node, err);
+    if (st == SW_OK)
+        st = swi_yaml_get_list(r->doc, rule->node, "tensor", &list, err);
+    if (st == SW_OK)
+        st = swi_arena_alloc(&r->arena, list.count * sizeof(swi_pattern *),
+                             (void **)&rule->patterns, err);
+    for (size_t i = 0; st == SW_OK && i < list.count; i++)
+        st = read_pattern(r, rule, list.items[i], err);
+    return st;
+}
+
+static sw_status read_rule_mesh(const swi_rules *r, swi_rule *rule, sw_error *err)
+{
+    swi_yaml_node node;
+    const char *name = NULL;
+    sw_status st = swi_yaml_get_text(r->doc, rule->node, "mesh", &name, &node, err);
+    if (st != SW_OK || name == NULL)
+        return st;
+    swi_nearest nearest = swi_nearest_begin(name, strlen(name));
+    for (size_t i = 1; i < r->mesh_count; i++) {
+        swi_nearest_offer(&nearest, r->meshes[i].name);
+        rule->mesh = i;
+        if (strcmp(r->meshes[i].name, name) == 0)
+            return SW_OK;
+    }
+    swi_quoted q, near;
+    return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, "LAY-1",
+                         "no mesh is called \"%s\"%s%s%s; name one of meshes, or leave it out for "
+                         "the first one",
+                         swi_quote_str(&q, name), nearest.found != NULL ? "; did you mean \"" : "",
+                         nearest.found != NULL ? swi_quote_str(&near, nearest.found) : "",
+                         nearest.found != NULL ? "\"?" : "");
+}
+
+static sw_status no_axis(const swi_rules *r, swi_yaml_node node, const swi_rules_mesh *m,
+                         const char *text, size_t size, sw_error *err)
+{
+    char known[256];
+    size_t used = 0;
+    swi_quoted q, name;
+    known[0] = '\0';
+    for (uint32_t a = 0; a < m->axes && used < sizeof known; a++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", a > 0 ? ", " : "",
+                                 m->axis[a].name);
+    return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, "LAY-1",
+                         "\"%s\" is no axis of mesh%s%s; there %s %s, and _ for not split",
+                         swi_quote(&q, text, size), m->name != NULL ? " " : "",
+                         m->name != NULL ? swi_quote_str(&name, m->name) : "",
+                         m->axes == 1 ? "is" : "are", known);
+}
+
+static bool is_used(const swi_rule *rule, uint32_t entries, uint32_t axis)
+{
+    for (uint32_t i = 0; i < entries; i++)
+        for (uint32_t k = 0; k < rule->entries[i].count; k++)
+            if (rule->entries[i].axis[k] == axis)
+                return true;
+    return false;
+}
+
+static sw_status read_axis(const swi_rules *r, swi_rule *rule, swi_yaml_node node, const char *text,
+                           size_t size, sw_error *err)
+{
+    const swi_rules_mesh *m = &r->meshes[rule->mesh];
+    swi_rules_entry *e = &rule->entries[rule->entry_count];
+    swi_quoted q;
+    uint32_t axis = 0;
+    while (axis < m->axes &&
+           (strlen(m->axis[axis].name) != size || memcmp(m->axis[axis].name, text, size) != 0))
+        axis++;
+    if (axis == m->axes)
+        return no_axis(r, node, m, text, size, err);
+    if (is_used(rule, rule->entry_count + 1, axis))
+        return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, "LAY-1",
+                             "axis %s splits this tensor twice; an axis stands once in a rule",
+                             swi_quote(&q, text, size));
+    e->axis[e->count++] = axis;
+    return SW_OK;
+}
+
+/* LAY-1: `_`, `tp`, `tp>dp`. */
+static sw_status read_entry(const swi_rules *r, swi_rule *rule, swi_yaml_node node, sw_error *err)
+{
+    size_t size, used = 0;
+    sw_status st = swi_yaml_expect(r->doc, node, SWI_YAML_SCALAR, "an entry of dims", err);
+    const char *text = st == SW_OK ? swi_yaml_text(r->doc, node, &size) : "_";
+    bool whole = strcmp(text, "_") == 0;
+    while (st == SW_OK && !whole && used <= size) {
+        size_t end = used + strcspn(text + used, ">"), from = used;
+        used = end + 1;
+        while (from < end && text[from] == ' ')
+            from++;
+        while (end > from && text[end - 1] == ' ')
+            end--;
+        st = read_axis(r, rule, node, text + from, end - from, err);
+    }
+    if (st == SW_OK && !whole && rule->first_split < 0)
+        rule->first_split = (int32_t)rule->entry_count;
+    rule->entry_count += st == SW_OK;
+    return st;
+}
+
+static sw_status read_dims(swi_rules *r, swi_rule *rule, swi_yaml_node node, sw_error *err)
+{
+    bool one = swi_yaml_kind_of(r->doc, node) == SWI_YAML_SCALAR;
+    sw_status st = one ? SW_OK : swi_yaml_expect(r->doc, node, SWI_YAML_SEQUENCE, "dims", err);
+    size_t count = one ? 1 : swi_yaml_count(r->doc, node);
+    if (st == SW_OK && count > SW_MAX_AXES)
+        st = swi_yaml_fail(r->doc, node, err, SW_ERR_LIMIT, "LAY-1",
+                           "dims has %zu entries; a tensor has at most %d dimensions", count,
+                           SW_MAX_AXES);
+    if (st == SW_OK)
+        st =
+            swi_arena_alloc(&r->arena, count * sizeof *rule->entries, (void **)&rule->entries, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++)
+        st = read_entry(r, rule, one ? node : swi_yaml_item(r->doc, node, i), err);
+    return st;
+}
+
+static sw_status read_cut(swi_rules *r, swi_rule *rule, sw_error *err)
+{
+    swi_yaml_node dims = swi_yaml_find(r->doc, rule->node, "dims");
+    swi_yaml_node flat = swi_yaml_find(r->doc, rule->node, "flat");
+    rule->first_split = -1;
+    rule->flat = swi_yaml_is_node(flat);
+    if (rule->flat == swi_yaml_is_node(dims))
+        return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-5",
+                             "a rule has either dims or flat: dims: [dp] splits the first "
+                             "dimension, dims: [] none");
+    if (!rule->flat)
+        return read_dims(r, rule, dims, err);
+    sw_status st = swi_yaml_expect(r->doc, flat, SWI_YAML_SCALAR, "flat", err);
+    if (st == SW_OK)
+        st = read_dims(r, rule, flat, err);
+    return st == SW_OK && rule->first_split < 0 ? bad(r, flat, "LAY-5", "is no axis", err) : st;
+}
+
+static sw_status read_numbers(swi_rules *r, const swi_rule *rule, const char *key,
+                              swi_rules_expr **out, size_t *count, sw_error *err)
+{
+    swi_yaml_list list = {0};
+    sw_status st = swi_yaml_get_list(r->doc, rule->node, key, &list, err);
+    if (st == SW_OK && list.count > SWI_RULE_PARTS_MAX)
+        st = swi_yaml_fail(r->doc, rule->node, err, SW_ERR_LIMIT, "LAY-3",
+                           "%s has %zu numbers, at most %u are read", key, list.count,
+                           SWI_RULE_PARTS_MAX);
+    if (st == SW_OK)
+        st = swi_arena_alloc(&r->arena, list.count * sizeof **out, (void **)out, err);
+    for (size_t i = 0; st == SW_OK && i < list.count; i++) {
+        st = read_expr(r, list.items[i], key, &(*out)[i], err);
+        *count += st == SW_OK;
+    }
+    return st;
+}
+
+static sw_status read_word(const swi_rules *r, const swi_rule *rule, const char *key,
+                           const char *const words[2], bool *second, sw_error *err)
+{
+    swi_yaml_node node;
+    const char *text = NULL;
+    sw_status st = swi_yaml_get_text(r->doc, rule->node, key, &text, &node, err);
+    if (st != SW_OK || text == NULL)
+        return st;
+    *second = strcmp(text, words[1]) == 0;
+    if ((*second || strcmp(text, words[0]) == 0) && !swi_yaml_is_quoted(r->doc, node))
+        return SW_OK;
+    swi_quoted q;
+    return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, "LAY-2",
+                         "%s is %s or %s, without quotes, not \"%s\"", key, words[0], words[1],
+                         swi_quote_str(&q, text));
+}
+
+/* LAY-2, LAY-3, LAY-4. */
+static sw_status read_how(swi_rules *r, swi_rule *rule, sw_error *err)
+{
+    static const char *const splits[2] = {"chunk", "even"}, *const copies[2] = {"false", "true"};
+    sw_status st = read_word(r, rule, "split", splits, &rule->even, err);
+    if (st == SW_OK)
+        st = read_word(r, rule, "copies", copies, &rule->copies, err);
+    if (st == SW_OK)
+        st = read_numbers(r, rule, "parts", &rule->parts, &rule->part_count, err);
+    if (st == SW_OK)
+        st = read_numbers(r, rule, "units", &rule->units, &rule->unit_count, err);
+    if (st != SW_OK)
+        return st;
+    size_t parts = rule->part_count, units = rule->unit_count;
+    if ((parts > 0 || units > 0) && (rule->flat || rule->first_split < 0))
+        return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-3",
+                             "parts and units are of the first dimension that dims splits; this "
+                             "rule has none");
+    if (units > 1 && units != parts)
+        return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-4",
+                             "units has %zu numbers for %zu parts; give one for each part, or one "
+                             "for all",
+                             units, parts > 0 ? parts : 1);
+    if (rule->copies && units == 0)
+        return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-4",
+                             "copies needs units: of what may several ranks hold the same?");
+    return SW_OK;
+}
+
+static sw_status read_rule(swi_rules *r, swi_rule *rule, sw_error *err)
+{
+    static const char *const keys[] = {"tensor", "dims",  "flat",   "mesh", "split",
+                                       "parts",  "units", "copies", NULL};
+    sw_status st = swi_yaml_known_keys(r->doc, rule->node, "a rule of a layout", keys, err);
+    if (st == SW_OK)
+        st = read_rule_mesh(r, rule, err);
+    if (st == SW_OK)
+        st = read_patterns(r, rule, err);
+    if (st == SW_OK)
+        st = read_cut(r, rule, err);
+    return st == SW_OK ? read_how(r, rule, err) : st;
+}
+
+/* LAY-6: of each of its patterns, an earlier rule has one that matches all that it matches. */
+static sw_status check_reached(const swi_rules *r, size_t i, sw_error *err)
+{
+    const swi_rule *rule = &r->rules[i];
+    const swi_rule *by = NULL;
+    for (size_t p = 0; p < rule->pattern_count; p++) {
+        bool covered = false;
+        for (size_t k = 0; k < i && !covered; k++)
+            for (size_t o = 0; o < r->rules[k].pattern_count && !covered; o++) {
+                sw_status st =
+                    swi_pattern_covers(r->rules[k].patterns[o], rule->patterns[p], &covered, err);
+                if (st != SW_OK)
+                    return st;
+                by = covered ? &r->rules[k] : by;
+            }
+        if (!covered)
+            return SW_OK;
+    }
+    swi_quoted q;
+    return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-6",
+                         "no tensor can reach this rule: \"%s\" in line %zu matches all that it "
+                         "matches; put this one before it",
+                         swi_quote_str(&q, swi_pattern_text(by->patterns[0])),
+                         swi_yaml_line(r->doc, by->node));
+}
+
+static sw_status read_rules(swi_rules *r, swi_yaml_node root, sw_error *err)
+{
+    swi_yaml_node node;
+    sw_status st = swi_yaml_require(r->doc, root, "a layout", "rules", &node, err);
+    if (st == SW_OK)
+        st = swi_yaml_expect(r->doc, node, SWI_YAML_SEQUENCE, "rules", err);
+    if (st != SW_OK)
+        return st;
+    size_t count = swi_yaml_count(r->doc, node);
+    if (count == 0 || count > SWI_RULES_MAX)
+        return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, "LAY-6",
+                             "a layout has 1 to %u rules, not %zu", SWI_RULES_MAX, count);
+    st = swi_arena_alloc(&r->arena, count * sizeof *r->rules, (void **)&r->rules, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        r->rules[i].node = swi_yaml_item(r->doc, node, i);
+        r->count++;
+        st = read_rule(r, &r->rules[i], err);
+        if (st == SW_OK)
+            st = check_reached(r, i, err);
+    }
+    return st;
+}
+
+/* ---- documents ------------------------------------------------------------------------------ */
+
+static sw_status read_version(const swi_rules *r, swi_yaml_node root, bool alone, sw_error *err)
+{
+    static const char *const keys[] = {"layout", "let", "mesh", "meshes", "rules", NULL};
+    swi_yaml_node node = {0};
+    const char *text = NULL;
+    sw_status st = swi_yaml_known_keys(r->doc, root, "a layout", keys, err);
+    if (st == SW_OK && alone)
+        st = swi_yaml_require(r->doc, root, "a layout in a file of its own", "layout", &node, err);
+    if (st == SW_OK)
+        st = swi_yaml_get_text(r->doc, root, "layout", &text, &node, err);
+    if (st == SW_OK && text != NULL &&
+        (strcmp(text, VERSION) != 0 || swi_yaml_is_quoted(r->doc, node)))
+        return swi_yaml_fail(r->doc, node, err, SW_ERR_UNSUPPORTED, NULL,
+                             "this is version 1 of layouts: layout: 1");
+    return st;
+}
+
+/* Takes the document, on failure too. */
+static sw_status read_doc(const swi_yaml *doc, swi_yaml *own, swi_yaml_node root, swi_rules **out,
+                          sw_error *err)
+{
+    swi_rules *r = NULL;
+    sw_status st = swi_alloc_array(1, sizeof *r, (void **)&r, err);
+    if (st != SW_OK) {
+        swi_yaml_free(own);
+        return st;
+    }
+    r->own = own;
+    r->doc = doc;
+    st = read_version(r, root, own != NULL, err);
+    if (st == SW_OK)
+        st = read_lets(r, swi_yaml_find(doc, root, "let"), err);
+    if (st == SW_OK)
+        st = read_meshes(r, root, err);
+    if (st == SW_OK)
+        st = read_rules(r, root, err);
+    if (st == SW_OK)
+        *out = r;
+    else
+        swi_rules_free(r);
+    return st;
+}
+
+sw_status swi_rules_parse(const swi_yaml *doc, swi_yaml_node node, swi_rules **out, sw_error *err)
+{
+    return read_doc(doc, NULL, node, out, err);
+}
+
+sw_status swi_rules_parse_text(const void *data, size_t size, const char *file,
+                               const sw_limits *limits, swi_rules **out, sw_error *err)
+{
+    swi_yaml *doc = NULL;
+    sw_status st = swi_yaml_parse(data, size, file, limits, &doc, err);
+    return st == SW_OK ? read_doc(doc, doc, swi_yaml_root(doc), out, err) : st;
+}
+
+sw_status swi_rules_read(const char *path, const sw_limits *limits, swi_rules **out, sw_error *err)
+{
+    uint8_t *data = NULL;
+    size_t size = 0;
+    sw_status st = swi_read_file(path, SWI_YAML_MAX_BYTES, &data, &size, err);
+    if (st == SW_OK)
+        st = swi_rules_parse_text(data, size, path, limits, out, err);
+    free(data);
+    return st;
+}
+
+/* ---- telling -------------------------------------------------------------------------------- */
+
+size_t swi_rules_count(const swi_rules *r)
+{
+    return r->count;
+}
+
+const char *swi_rules_pattern(const swi_rules *r, size_t rule)
+{
+    return swi_pattern_text(r->rules[rule].patterns[0]);
+}
+
+sw_status swi_rules_show(const swi_rules *r, size_t rule, swi_buf *out, sw_error *err)
+{
+    const swi_rule *s = &r->rules[rule];
+    sw_status st = swi_buf_append_str(out, s->flat ? "flat: " : "dims: [", err);
+    for (uint32_t i = 0; st == SW_OK && i < s->entry_count; i++) {
+        const swi_rules_entry *e = &s->entries[i];
+        st = swi_buf_append_str(out, i > 0 ? ", " : "", err);
+        if (st == SW_OK && e->count == 0)
+            st = swi_buf_append_str(out, "_", err);
+        for (uint32_t k = 0; st == SW_OK && k < e->count; k++)
+            st = swi_buf_printf(out, err, "%s%s", k > 0 ? ">" : "",
+                                r->meshes[s->mesh].axis[e->axis[k]].name);
+    }
+    return st == SW_OK && !s->flat ? swi_buf_append_str(out, "]", err) : st;
+}
+
+sw_status swi_rules_say_unused(const swi_rules *r, const bool *used, sw_report *report,
+                               sw_error *err)
+{
+    sw_status st = SW_OK;
+    swi_quoted q;
+    for (size_t i = 0; st == SW_OK && i < r->count; i++) {
+        swi_finding_in in = {
+            .severity = SW_WARNING, .code = "unused-rule", .file = swi_yaml_file(r->doc)};
+        if (!used[i])
+            st = swi_report_add(report, &in, err, "no tensor met the rule \"%s\" in line %zu",
+                                swi_quote_str(&q, swi_rules_pattern(r, i)),
+                                swi_yaml_line(r->doc, r->rules[i].node));
+    }
+    return st;
+}

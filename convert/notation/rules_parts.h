@@ -1,0 +1,61 @@
+/* The parts of a layout as it is written, for rules.c and division.c. */
+#ifndef SW_CONVERT_NOTATION_RULES_PARTS_H
+#define SW_CONVERT_NOTATION_RULES_PARTS_H
+
+#include "base/arena.h"
+#include "notation/chunk.h"
+#include "notation/expr.h"
+#include "notation/pattern.h"
+#include "notation/rules.h"
+
+/* An expression and its place. */
+typedef struct swi_rules_expr {
+    swi_yaml_node node;
+    swi_expr *expr;
+} swi_rules_expr;
+
+typedef struct swi_rules_named {
+    const char *name;
+    swi_rules_expr value;
+} swi_rules_named;
+
+typedef struct swi_rules_mesh {
+    const char *name; /* NULL: the first one */
+    swi_yaml_node node;
+    uint32_t axes;
+    swi_rules_named axis[SWI_MESH_AXES_MAX]; /* slowest first */
+} swi_rules_mesh;
+
+/* An entry of `dims`: axes of the rule's mesh, in the order in which they split; 0: `_`. */
+typedef struct swi_rules_entry {
+    uint32_t count;
+    uint32_t axis[SWI_MESH_AXES_MAX];
+} swi_rules_entry;
+
+typedef struct swi_rule {
+    swi_yaml_node node;
+    swi_pattern **patterns;
+    size_t pattern_count;
+    size_t mesh; /* its number */
+    bool flat;   /* the one entry is of all elements in a row */
+    bool even, copies;
+    swi_rules_entry *entries;
+    uint32_t entry_count;
+    int32_t first_split; /* entry; -1: none splits */
+    swi_rules_expr *parts, *units;
+    size_t part_count, unit_count;
+} swi_rule;
+
+struct swi_rules {
+    swi_yaml *own; /* NULL: the document is another's */
+    const swi_yaml *doc;
+    swi_arena arena;
+    swi_rules_named *lets;
+    size_t let_count;
+    swi_rules_mesh *meshes;
+    size_t mesh_count;
+    swi_rule *rules;
+    size_t count;
+};
+
+#endif
