@@ -64,9 +64,18 @@ const char *advice_of(const char *code)
     return NULL;
 }
 
-/* Of an error that cites a clause: a file breaks a rule of its format. What specs/optimizer.md and
- * specs/notation.md rule are no files of a checkpoint, and their errors say what to do themselves.
- */
+/* What these clauses rule (specs/optimizer.md, specs/notation.md) are no files of a checkpoint, and
+ * their errors say what to do themselves. */
+static bool is_own_advice(const char *clause)
+{
+    static const char *const prefixes[] = {"OPT-", "NT-", "LAY-", "MAP-"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        is = is || strncmp(clause, prefixes[i], strlen(prefixes[i])) == 0;
+    return is;
+}
+
+/* Of an error that cites a clause: a file breaks a rule of its format. */
 static const char *advice_of_error(const sw_error *err)
 {
     static const char *const codes[] = {
@@ -75,9 +84,8 @@ static const char *advice_of_error(const sw_error *err)
         [SW_ERR_UNSAFE] = "unsafe",         [SW_ERR_LIMIT] = "limit",
     };
     size_t status = (size_t)err->status;
-    if (err->clause[0] == '\0' || strncmp(err->clause, "OPT-", 4) == 0 ||
-        strncmp(err->clause, "NT-", 3) == 0 || status >= sizeof codes / sizeof codes[0] ||
-        !codes[status])
+    if (err->clause[0] == '\0' || is_own_advice(err->clause) ||
+        status >= sizeof codes / sizeof codes[0] || !codes[status])
         return NULL;
     return advice_of(codes[status]);
 }
