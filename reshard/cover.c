@@ -125,33 +125,35 @@ static bool has_bit(const uint8_t *bits, uint64_t i)
 static relation relate_to_kept(const swi_cover *cover, const uint8_t *kept, const swi_piece *piece)
 {
     uint64_t lo = swi_piece_first(piece), hi = swi_piece_end(piece);
+    relation all = DISJOINT;
     for (int64_t i = -1; (i = swi_cover_next(cover, lo, hi, (uint64_t)(i + 1))) >= 0;) {
         if (!has_bit(kept, (uint64_t)i))
             continue;
         swi_piece other;
         swi_tensor_piece(cover->catalog, cover->tensor, (uint64_t)i, &other);
         relation r = relate(piece, &other);
-        if (r != DISJOINT)
+        if (r == INSIDE)
             return r;
+        if (r == MIXED)
+            all = r;
     }
-    return DISJOINT;
+    return all;
 }
 
-static sw_status keep_largest(const swi_cover *cover, const sized *order, uint8_t *kept,
-                              sw_error *err)
+static sw_status keep_largest(swi_cover *cover, const sized *order, uint8_t *kept, sw_error *err)
 {
     for (uint64_t n = 0; n < cover->piece_count; n++) {
         uint64_t i = order[n].index;
         swi_piece piece;
         swi_tensor_piece(cover->catalog, cover->tensor, i, &piece);
         relation r = relate_to_kept(cover, kept, &piece);
-        if (r == MIXED)
-            return swi_fail(err, SW_ERR_UNSUPPORTED,
-                            "copies of its elements overlap only in part (piece %llu)",
-                            (unsigned long long)i);
-        if (r == DISJOINT)
+        if (r != INSIDE)
             kept[i / 8] = (uint8_t)(kept[i / 8] | 1U << (i % 8));
+        cover->again = cover->again || r == MIXED;
     }
+    if (cover->again && swi_tensor_defect(cover->catalog, cover->tensor) != SW_OK)
+        return swi_fail(err, SW_ERR_UNSUPPORTED,
+                        "copies of its elements overlap only in part, and others are missing");
     return SW_OK;
 }
 
@@ -334,12 +336,13 @@ sw_status swi_cover_moves(const swi_cover *cover, uint64_t lo, uint64_t hi, swi_
         if (status != SW_OK)
             return status;
     }
+    /* What is moved twice is there, for all is. */
     if (held != NULL)
-        *held = elements;
+        *held = cover->again ? hi - lo : elements;
     return SW_OK;
 }
 
 bool swi_cover_is_copy(const swi_cover *cover, uint64_t piece)
 {
-    return cover->dropped != NULL && has_bit(cover->dropped, piece);
+    return cover->again || (cover->dropped != NULL && has_bit(cover->dropped, piece));
 }

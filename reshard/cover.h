@@ -15,11 +15,13 @@ typedef struct swi_cover {
     uint64_t piece_count;
     swi_lookup *lookup; /* NULL: so few pieces that all are tried */
     uint8_t *dropped;   /* a bit per piece: a copy of what others hold; NULL: none */
+    bool again;         /* others are copies of one another in part, and are moved both */
 } swi_cover;
 
 /*
- * With `once` copies are left out so that each element has one piece: SW_ERR_UNSUPPORTED when
- * copies overlap only in part. Errors name the tensor.
+ * With `once` copies that lie inside of others are left out. Those that overlap only in part are
+ * moved both, the later one last: SW_ERR_UNSUPPORTED when such a tensor is not whole, where nothing
+ * would tell what is held. Errors name the tensor.
  */
 SW_MUST_USE sw_status swi_cover_make(const sw_catalog *catalog, uint32_t tensor, bool once,
                                      swi_cover *out, sw_error *err);
@@ -31,7 +33,7 @@ int64_t swi_cover_next(const swi_cover *cover, uint64_t lo, uint64_t hi, uint64_
 
 /*
  * Replaces the moves by those of [lo, hi), merged to the fewest axes; window offsets count from lo.
- * *held (may be NULL): elements that they move. Thread-safe but for *moves.
+ * *held (may be NULL): elements that they move, each once. Thread-safe but for *moves.
  */
 SW_MUST_USE sw_status swi_cover_moves(const swi_cover *cover, uint64_t lo, uint64_t hi,
                                       swi_moves *moves, uint64_t *held, sw_error *err);
@@ -40,7 +42,7 @@ SW_MUST_USE sw_status swi_cover_moves(const swi_cover *cover, uint64_t lo, uint6
 SW_MUST_USE sw_status swi_cover_piece_moves(const swi_cover *cover, uint64_t i, uint64_t lo,
                                             uint64_t hi, swi_moves *moves, uint64_t *held,
                                             sw_error *err);
-/* Whether the piece was left out as a copy of what others hold. */
+/* Whether other pieces hold elements of this one, all or perhaps some. */
 bool swi_cover_is_copy(const swi_cover *cover, uint64_t piece);
 
 #endif

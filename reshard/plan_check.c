@@ -1,13 +1,6 @@
 /*
  * The proof of a plan. Shares no code with what makes it (nor the piece algebra): it takes each
  * move apart with divisions of its own.
- *
- * Why few numbers prove a whole box: write the flat index of the move's first element and the flat
- * step of each of its axes as digits in the piece's view. If, in every view axis, the first digit
- * plus all steps taken to their ends stays inside the piece's box, no digit ever carries, so the
- * digits of any element of the move are the first one's plus the steps'. The byte that the catalog
- * gives is linear in the digits; hence the byte of any element is right if the first one's is and
- * the difference along each axis is.
  */
 #include "plan.h"
 
@@ -17,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "plan_marks.h"
 #include "pool.h"
 
 /* ---- the pieces of one tensor, by blob ---------------------------------------------------------
@@ -96,184 +90,6 @@ static uint64_t find_blob(const side *s, uint32_t blob)
     return lo;
 }
 
-/* ---- one move against one piece -----------------------------------------------------------------
- */
-
-/* A piece with the axes joined that lie and count on as one. */
-typedef struct box {
-    uint32_t axes;
-    int64_t view[SW_MAX_AXES], low[SW_MAX_AXES], length[SW_MAX_AXES], stride[SW_MAX_AXES];
-    int64_t base;
-} box;
-
-/* From the inside out: axis k joins the one inside of it when that one is whole. */
-static void join_axes(const swi_piece *piece, box *out)
-{
-    *out = (box){.base = piece->base_bytes};
-    for (uint32_t k = piece->axes; k > 0; k--) {
-        int64_t view = piece->view[k - 1], low = piece->offset[k - 1];
-        int64_t length = piece->length[k - 1], stride = piece->stride_bytes[k - 1];
-        uint32_t n = out->axes;
-        if (n > 0 && out->length[n - 1] == out->view[n - 1] &&
-            (length == 1 || stride == out->stride[n - 1] * out->view[n - 1])) {
-            out->low[n - 1] = low * out->view[n - 1];
-            out->length[n - 1] *= length;
-            out->view[n - 1] *= view;
-            continue;
-        }
-        out->view[n] = view;
-        out->low[n] = low;
-        out->length[n] = length;
-        out->stride[n] = stride;
-        out->axes++;
-    }
-}
-
-/* Digits of a flat index in the view, innermost first; false when it is too large for it. */
-static bool to_digits(const box *b, int64_t flat, int64_t digits[SW_MAX_AXES])
-{
-    for (uint32_t k = 0; k < b->axes; k++) {
-        digits[k] = flat % b->view[k];
-        flat /= b->view[k];
-    }
-    return flat == 0;
-}
-
-static bool move_is_box_of(const swi_move *move, const swi_piece *piece, int64_t lo,
-                           int64_t element_bytes)
-{
-    box b;
-    int64_t digit[SW_MAX_AXES] = {0}, last[SW_MAX_AXES];
-    join_axes(piece, &b);
-    if (move->window_base % element_bytes != 0 ||
-        !to_digits(&b, lo + move->window_base / element_bytes, digit))
-        return false;
-    memcpy(last, digit, sizeof last);
-    int64_t byte = b.base;
-    for (uint32_t m = 0; m < b.axes; m++)
-        byte += (digit[m] - b.low[m]) * b.stride[m];
-    if (byte != move->blob_base)
-        return false;
-    for (uint32_t k = 0; k < move->axes; k++) {
-        int64_t step[SW_MAX_AXES];
-        if (move->window_stride[k] <= 0 || move->window_stride[k] % element_bytes != 0 ||
-            !to_digits(&b, move->window_stride[k] / element_bytes, step))
-            return false;
-        int64_t blob_step = 0;
-        for (uint32_t m = 0; m < b.axes; m++) {
-            int64_t run;
-            if (__builtin_mul_overflow(move->length[k] - 1, step[m], &run) ||
-                __builtin_add_overflow(last[m], run, &last[m]))
-                return false;
-            blob_step += step[m] * b.stride[m];
-        }
-        if (blob_step != move->blob_stride[k])
-            return false;
-    }
-    for (uint32_t m = 0; m < b.axes; m++)
-        if (digit[m] < b.low[m] || last[m] >= b.low[m] + b.length[m])
-            return false;
-    return true;
-}
-
-/* ---- the elements of a window, each once
- * ---------------------------------------------------------- */
-
-#define WORDS_STEP ((size_t)512)
-
-typedef struct marks {
-    uint64_t *bits;
-    size_t capacity; /* words */
-    uint64_t count;  /* elements of the window */
-} marks;
-
-static sw_status clear_marks(marks *m, uint64_t count, sw_error *err)
-{
-    size_t words = (size_t)(count / 64 + 1);
-    sw_status status = swi_grow_array((void **)&m->bits, &m->capacity, words, sizeof *m->bits, err);
-    if (status != SW_OK)
-        return status;
-    memset(m->bits, 0, words * sizeof *m->bits);
-    m->count = count;
-    return SW_OK;
-}
-
-/* Whole words, a few at a time: most of a window is marked by these. */
-static bool mark_words(uint64_t *bits, size_t count)
-{
-    for (size_t i = 0; i < count; i += WORDS_STEP) {
-        size_t n = count - i < WORDS_STEP ? count - i : WORDS_STEP;
-        uint64_t any = 0;
-        for (size_t k = 0; k < n; k++)
-            any |= bits[i + k];
-        if (any != 0)
-            return false;
-        memset(bits + i, 0xff, n * sizeof *bits);
-    }
-    return true;
-}
-
-/* Marks `count` elements from `at` on in steps; false when one is outside or marked already. */
-static bool mark_steps(marks *m, uint64_t at, uint64_t count, uint64_t step)
-{
-    if (at >= m->count || (count - 1) > (m->count - 1 - at) / step)
-        return false;
-    if (step != 1) {
-        for (; count > 0; count--, at += step) {
-            uint64_t bit = UINT64_C(1) << (at % 64);
-            if (m->bits[at / 64] & bit)
-                return false;
-            m->bits[at / 64] |= bit;
-        }
-        return true;
-    }
-    while (count > 0) {
-        if (at % 64 == 0 && count >= 64) {
-            uint64_t words = count / 64;
-            if (!mark_words(m->bits + at / 64, (size_t)words))
-                return false;
-            at += words * 64;
-            count -= words * 64;
-            continue;
-        }
-        uint64_t n = 64 - at % 64;
-        n = n < count ? n : count;
-        uint64_t mask = (n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1) << (at % 64);
-        if (m->bits[at / 64] & mask)
-            return false;
-        m->bits[at / 64] |= mask;
-        at += n;
-        count -= n;
-    }
-    return true;
-}
-
-/* All elements of the move; false when one is outside or was marked before. */
-static bool mark_move(marks *m, const swi_move *move, uint64_t element_bytes)
-{
-    uint64_t index[SW_MAX_AXES] = {0};
-    uint64_t at = (uint64_t)move->window_base / element_bytes;
-    if (move->axes == 0)
-        return mark_steps(m, at, 1, 1);
-    uint32_t inner = move->axes - 1;
-    uint64_t inner_step = (uint64_t)move->window_stride[inner] / element_bytes;
-    for (;;) {
-        if (!mark_steps(m, at, (uint64_t)move->length[inner], inner_step))
-            return false;
-        uint32_t k = inner;
-        for (; k > 0; k--) {
-            uint64_t step = (uint64_t)move->window_stride[k - 1] / element_bytes;
-            at += step;
-            if (++index[k - 1] < (uint64_t)move->length[k - 1])
-                break;
-            at -= step * (uint64_t)move->length[k - 1];
-            index[k - 1] = 0;
-        }
-        if (k == 0)
-            return true;
-    }
-}
-
 /* ---- a window
  * ------------------------------------------------------------------------------------- */
 
@@ -292,7 +108,7 @@ typedef struct check {
     swi_moves moves;
     matched *matched; /* one for each move */
     size_t matched_capacity;
-    marks marked;
+    swi_marks marked;
 } check;
 
 static sw_status fail_check(const check *c, uint32_t tensor, uint64_t element, const char *what,
@@ -338,7 +154,7 @@ static sw_status match_moves(check *c, side *s, const swi_window *w, const char 
              !found && n < s->piece_count && s->sorted[n].blob == move->blob; n++) {
             swi_piece piece;
             swi_tensor_piece(s->catalog, s->tensor, s->sorted[n].piece, &piece);
-            found = move_is_box_of(move, &piece, (int64_t)w->lo, (int64_t)s->element_bytes);
+            found = swi_move_is_box_of(move, &piece, (int64_t)w->lo, (int64_t)s->element_bytes);
             c->matched[i] = (matched){.piece = s->sorted[n].piece, .move = i};
         }
         if (!found)
@@ -356,27 +172,77 @@ static bool covers_whole(const swi_move *move, uint64_t bytes, uint64_t element_
            (uint64_t)move->length[0] * element_bytes == bytes;
 }
 
-/* Every element of the window is filled exactly once from this side, by c->moves. */
-static sw_status check_filled(check *c, side *s, const swi_window *w, sw_error *err)
+static int compare_matched(const void *left, const void *right)
+{
+    const matched *a = left, *b = right;
+    if (a->piece != b->piece)
+        return a->piece < b->piece ? -1 : 1;
+    return (a->move > b->move) - (a->move < b->move);
+}
+
+/* None of these moves takes what another one does. */
+static sw_status check_apart(check *c, const side *s, const matched *moves, size_t count,
+                             const swi_window *w, const char *what, sw_error *err)
+{
+    uint64_t elements = w->hi - w->lo;
+    if (count == 1 &&
+        covers_whole(&c->moves.items[moves->move], elements * s->element_bytes, s->element_bytes))
+        return SW_OK;
+    sw_status status = swi_marks_clear(&c->marked, elements, err);
+    for (size_t i = 0; i < count && status == SW_OK; i++)
+        if (!swi_mark_move(&c->marked, &c->moves.items[moves[i].move], s->element_bytes))
+            status = fail_check(c, w->tensor, w->lo, what, err);
+    return status;
+}
+
+/*
+ * No element is moved twice; where there are copies, by none of them, each looked at by itself.
+ * c->matched is sorted by pieces then.
+ */
+static sw_status check_once(check *c, const side *s, const swi_window *w, const char *what,
+                            sw_error *err)
+{
+    sw_status status = SW_OK;
+    if (!swi_tensor_has_replicas(s->catalog, s->tensor))
+        return check_apart(c, s, c->matched, c->moves.count, w, what, err);
+    if (c->moves.count > 1)
+        qsort(c->matched, c->moves.count, sizeof *c->matched, compare_matched);
+    for (size_t i = 0, n; i < c->moves.count && status == SW_OK; i += n) {
+        for (n = 1; i + n < c->moves.count; n++)
+            if (c->matched[i + n].piece != c->matched[i].piece)
+                break;
+        status = check_apart(c, s, c->matched + i, n, w, what, err);
+    }
+    return status;
+}
+
+/* Whether the moves, none of which passes the window, fill it; copies do so together. */
+static sw_status check_full(check *c, const side *s, const swi_window *w, sw_error *err)
 {
     uint64_t elements = w->hi - w->lo, sum = 0;
-    sw_status status = match_moves(c, s, w, "is not read from where it lies", err);
-    if (status != SW_OK)
-        return status;
-    if (c->moves.count == 1 &&
-        covers_whole(&c->moves.items[0], elements * s->element_bytes, s->element_bytes))
-        return SW_OK;
-    status = clear_marks(&c->marked, elements, err);
-    if (status != SW_OK)
-        return status;
-    for (size_t i = 0; i < c->moves.count; i++) {
-        if (!mark_move(&c->marked, &c->moves.items[i], s->element_bytes))
-            return fail_check(c, w->tensor, w->lo, "a window is read twice in some place", err);
+    for (size_t i = 0; i < c->moves.count; i++)
         sum += move_elements(&c->moves.items[i]);
+    if (c->moves.count > 1 && swi_tensor_has_replicas(s->catalog, s->tensor)) {
+        sw_status status = swi_marks_clear(&c->marked, elements, err);
+        if (status != SW_OK)
+            return status;
+        c->marked.again = true;
+        for (size_t i = 0; i < c->moves.count; i++)
+            (void)swi_mark_move(&c->marked, &c->moves.items[i], s->element_bytes);
+        sum = swi_marks_count(&c->marked);
     }
     if (sum != elements)
         return fail_check(c, w->tensor, w->lo, "a window is not read in some place", err);
     return SW_OK;
+}
+
+/* Every element of the window is filled from this side, by c->moves. */
+static sw_status check_filled(check *c, side *s, const swi_window *w, sw_error *err)
+{
+    sw_status status = match_moves(c, s, w, "is not read from where it lies", err);
+    if (status == SW_OK)
+        status = check_once(c, s, w, "a window is read twice in some place", err);
+    return status == SW_OK ? check_full(c, s, w, err) : status;
 }
 
 static sw_status check_reads(check *c, const swi_window *w, sw_error *err)
@@ -392,49 +258,13 @@ static sw_status check_reads(check *c, const swi_window *w, sw_error *err)
     return status == SW_OK ? check_filled(c, &c->scale, w, err) : status;
 }
 
-static int compare_matched(const void *left, const void *right)
-{
-    const matched *a = left, *b = right;
-    if (a->piece != b->piece)
-        return a->piece < b->piece ? -1 : 1;
-    return (a->move > b->move) - (a->move < b->move);
-}
-
-/* None of these moves takes what another one does. */
-static sw_status check_apart(check *c, const matched *moves, size_t count, const swi_window *w,
-                             sw_error *err)
-{
-    uint64_t element_bytes = c->to.element_bytes, elements = w->hi - w->lo;
-    if (count == 1 &&
-        covers_whole(&c->moves.items[moves->move], elements * element_bytes, element_bytes))
-        return SW_OK;
-    sw_status status = clear_marks(&c->marked, elements, err);
-    for (size_t i = 0; i < count && status == SW_OK; i++)
-        if (!mark_move(&c->marked, &c->moves.items[moves[i].move], element_bytes))
-            status = fail_check(c, w->tensor, w->lo, "is written twice", err);
-    return status;
-}
-
-/*
- * No element is taken twice; where there are copies, by none of them, each looked at by itself.
- * That every piece takes all of its elements is seen at the end of the tensor.
- */
+/* That every piece takes all of its elements is seen at the end of the tensor. */
 static sw_status check_writes(check *c, const swi_window *w, sw_error *err)
 {
     sw_status status = c->view->writes(c->view->ctx, w, &c->moves, err);
     if (status == SW_OK)
         status = match_moves(c, &c->to, w, "is not written to where it belongs", err);
-    if (status != SW_OK || !swi_tensor_has_replicas(c->target, c->to.tensor))
-        return status == SW_OK ? check_apart(c, c->matched, c->moves.count, w, err) : status;
-    if (c->moves.count > 1)
-        qsort(c->matched, c->moves.count, sizeof *c->matched, compare_matched);
-    for (size_t i = 0, n; i < c->moves.count && status == SW_OK; i += n) {
-        for (n = 1; i + n < c->moves.count; n++)
-            if (c->matched[i + n].piece != c->matched[i].piece)
-                break;
-        status = check_apart(c, c->matched + i, n, w, err);
-    }
-    return status;
+    return status == SW_OK ? check_once(c, &c->to, w, "is written twice", err) : status;
 }
 
 /* ---- the walk
@@ -557,7 +387,7 @@ static sw_status check_part(const swi_plan_view *view, const sw_catalog *source,
     free_side(&c.to);
     swi_moves_free(&c.moves);
     free(c.matched);
-    free(c.marked.bits);
+    swi_marks_free(&c.marked);
     return status;
 }
 

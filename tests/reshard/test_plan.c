@@ -487,6 +487,51 @@ static void test_factors_that_are_not_read(void **state)
     world_free(&w);
 }
 
+/* Of two pieces that share elements 3 and 4, less is read. */
+static sw_status short_reads(const void *ctx, const swi_window *w, swi_moves *moves, sw_error *err)
+{
+    sw_status status = swi_plan_reads(ctx, w, moves, err);
+    assert_int_equal(moves->count, 2);
+    assert_int_equal(moves->items[1].length[0], 5);
+    moves->items[1].length[0] = 3; /* as many as the window has, but not all of it */
+    return status;
+}
+
+/* Copies that overlap in part are read both: each once, and together all. */
+static void test_copies_in_part(void **state)
+{
+    const int64_t shape[] = {8};
+    sw_error err = {0};
+    swi_builder *builder = NULL;
+    sw_catalog *catalog = NULL;
+    swi_plan *plan = NULL;
+    uint32_t file, tensor;
+    swi_tensor_in in = {"part", 4, SW_U8, 1, shape, SW_ROLE_PARAMETER};
+    (void)state;
+    assert_ok(swi_builder_make(NULL, &builder, &err), &err);
+    assert_ok(swi_builder_file(builder, "f", 100, &file, &err), &err);
+    assert_ok(swi_builder_tensor(builder, &in, &tensor, &err), &err);
+    swi_builder_allow_replicas(builder, tensor);
+    for (int64_t i = 0; i < 2; i++) {
+        swi_blob blob = {.ops = &swi_blob_slice, .file = file, .stored_bytes = 5, .bytes = 5};
+        swi_piece p = {
+            .axes = 1, .view = {8}, .offset = {3 * i}, .length = {5}, .stride_bytes = {1}};
+        assert_ok(swi_builder_blob(builder, &blob, &p.blob, &err), &err);
+        assert_ok(swi_builder_piece(builder, tensor, &p, &err), &err);
+    }
+    assert_ok(swi_builder_freeze(builder, NULL, &catalog, &err), &err);
+    swi_layout *layout = layout_of(SW_U8, 1, shape, 0);
+    assert_ok(swi_plan_make(catalog, layout, 4096, NULL, NULL, &plan, &err), &err);
+    const swi_plan_view sound = {plan, view_next, view_reads, view_writes, skip_none, NULL};
+    const swi_plan_view lacking = {plan, view_next, short_reads, view_writes, skip_none, NULL};
+    assert_ok(swi_plan_check_view(&sound, catalog, layout, NULL, &err), &err);
+    assert_int_equal(swi_plan_check_view(&lacking, catalog, layout, NULL, &err), SW_ERR_CONFLICT);
+    assert_error(&err, SW_ERR_CONFLICT, "a window is not read in some place");
+    swi_plan_free(plan);
+    swi_layout_free(layout);
+    sw_catalog_free(catalog);
+}
+
 /* A source with a hole, an overlap. */
 static void damaged(bool overlap, sw_status status, const char *text)
 {
@@ -592,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_refused_scales),
         cmocka_unit_test(test_factors_that_are_not_read),
+        cmocka_unit_test(test_copies_in_part),
         cmocka_unit_test(test_damaged_sources),
         cmocka_unit_test(test_lookup_against_all_pairs),
     };

@@ -4,6 +4,7 @@
 
 #include "compare.h"
 #include "digest.h"
+#include "replicas.h"
 #include "transform.h"
 
 static swi_budget small_budget(world *w)
@@ -129,12 +130,21 @@ static void test_resumed(void **state)
     }
 }
 
+static void prove(const swi_source *source, const swi_layout *layout, uint64_t window_bytes)
+{
+    sw_error err = {0};
+    swi_plan *plan = NULL;
+    assert_ok(swi_plan_make(source->catalog, layout, window_bytes, NULL, NULL, &plan, &err), &err);
+    assert_ok(swi_plan_check(plan, source->catalog, layout, NULL, &err), &err);
+    swi_plan_free(plan);
+}
+
 /* What was written is a source like any other: from rank files to other rank files. */
 static void test_from_ranks_to_ranks(void **state)
 {
     static ranks r, next;
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 120; seed++) {
         world w = {0};
         uint8_t *expected[WORLD_TENSORS_MAX];
         world_sink first, second;
@@ -143,7 +153,7 @@ static void test_from_ranks_to_ranks(void **state)
         swi_filecache *cache = NULL;
         sw_limits limits = sw_limits_resolve(NULL);
         world_make(&w, seed + 22000);
-        ranks_begin(&r, &w, false);
+        ranks_begin(&r, &w, seed % 3 != 0);
         ranks_begin(&next, &w, true);
         ranks_make(&r);
         ranks_make(&next);
@@ -157,6 +167,7 @@ static void test_from_ranks_to_ranks(void **state)
                                      &limits, &cache, &err),
                   &err);
         const swi_source written = {.catalog = catalog, .reader = swi_filecache_reader(cache)};
+        prove(&written, next.layout, 1 + world_below(&w, 300));
         write_all(&written, next.layout, &second, &budget, &tally);
         ranks_verify(&next, expected, second.store);
         swi_filecache_free(cache);
@@ -309,6 +320,28 @@ static swi_compare_in compare_of(const ranks *r, const swi_source *written, uint
                             .buffer_bytes = size};
 }
 
+typedef struct holders {
+    uint64_t flat;
+    uint32_t count;
+} holders;
+
+static void count_one(void *ctx, uint64_t flat, uint64_t byte)
+{
+    holders *h = ctx;
+    (void)byte;
+    h->count += flat == h->flat;
+}
+
+/* How many places hold the element. */
+static uint32_t count_holders(const ranks *r, uint32_t tensor, uint64_t flat)
+{
+    holders h = {.flat = flat};
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->blocks[i].tensor == tensor)
+            ranks_each(&r->blocks[i], 1, count_one, &h);
+    return h.count;
+}
+
 /* Each block with one byte changed, and whole again. */
 static uint32_t find_flips(const ranks *r, const swi_source *written, swi_store *store,
                            uint8_t *buffer, size_t size)
@@ -335,6 +368,13 @@ static uint32_t find_flips(const ranks *r, const swi_source *written, swi_store 
         swi_catalog_blob(written->catalog, blob_id, &blob);
         assert_int_equal(blob.file, b->file);
         assert_int_equal(blob.offset_bytes, b->at);
+        uint32_t copies = count_holders(r, b->tensor, s.flat);
+        assert_ok(swi_replicas_compare(written, r->id[b->tensor], buffer, size, &equal, &first,
+                                       &blob_id, &err),
+                  &err);
+        assert_int_equal(equal, copies == 1);
+        if (!equal)
+            assert_int_equal(first, s.flat);
         if (!r->copies) {
             assert_ok(swi_compare(&in, &equal, &first, &err), &err);
             assert_false(equal);
@@ -382,8 +422,11 @@ static void test_compare_pieces(void **state)
                 continue;
             assert_ok(swi_compare_pieces(&in, &equal, &first, &blob, &err), &err);
             assert_true(equal);
-            if (!r.copies)
-                assert_ok(swi_compare(&in, &equal, &first, &err), &err);
+            assert_ok(swi_compare(&in, &equal, &first, &err), &err);
+            assert_true(equal);
+            assert_ok(swi_replicas_compare(&written, r.id[id], buffer, sizeof buffer, &equal,
+                                           &first, &blob, &err),
+                      &err);
             assert_true(equal);
         }
         found += find_flips(&r, &written, sink.store, buffer, sizeof buffer);
