@@ -183,7 +183,7 @@ static sw_status print_region(run *r)
 
 static sw_status open_tensor(run *r)
 {
-    sw_open_options options = {.from = r->c.from};
+    sw_open_options options = r->c.open;
     sw_status st = sw_checkpoint_open(r->c.positional[0], &options, NULL, &r->checkpoint, &r->err);
     if (st != SW_OK)
         return st;

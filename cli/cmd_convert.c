@@ -22,6 +22,11 @@ static const char convert_help[] =
     "  --param-names FILE     names of the model's parameters in order, for optimizers by number\n"
     "  --layout FILE          which elements each rank holds (tp=T needs it)\n"
     "  --assets DIR           config.json, tokenizer and the like, copied beside the weights\n"
+    "  --to TARGET:names=SIDE   tensors as that side of a map has them: hf, torchtitan, mcore ...\n"
+    "  --map NAME|FILE        the map to use (else the one for model_type of config.json)\n"
+    "  --config FILE|DIR      config.json, where it is neither in SOURCE nor in --assets\n"
+    "  --from-names SIDE      the side that SOURCE's names are of (else found by the names)\n"
+    "  --dequant              float8 weights times their block scales, as --dtype or bf16\n"
     "  --dtype NAME           cast floating-point tensors: bf16, f16, f32, f64\n"
     "  --only GLOB, --drop GLOB     tensors by name, in the source or in the module; repeatable\n"
     "  --section NAME         the part of the saved state dict that is the model\n"
@@ -93,6 +98,20 @@ static void on_plan(void *ctx, const sw_plan_tensor *t)
         print_name(stdout, t->source);
     }
     fputc('\n', stdout);
+}
+
+static void on_rule(void *ctx, const sw_plan_rule *r)
+{
+    (void)ctx;
+    printf("map %s:%" PRIu64 "  ", r->map, r->line);
+    print_name(stdout, r->from[0] ? r->from : "(constant)");
+    fputs(" -> ", stdout);
+    print_name(stdout, r->to[0] ? r->to : "(left behind)");
+    printf("  %s%s%" PRIu64 " tensors, ", r->what, r->what[0] ? "; " : "", r->tensors);
+    print_bytes(stdout, r->bytes);
+    if (r->lost > 0)
+        printf("; %" PRIu64 " elements are lost", r->lost);
+    puts(r->lossy ? " (lossy)" : "");
 }
 
 static void show_left_out(const sw_convert_summary *s)
@@ -219,7 +238,7 @@ static bool complete(run *r)
     r->options.drop_optimizer = r->drop_role != NULL;
     r->options.only = r->only.items;
     r->options.drop = r->drop.items;
-    r->options.open.from = r->c.from;
+    r->options.open = r->c.open;
     return true;
 }
 
@@ -229,6 +248,8 @@ static bool parse(run *r, int argc, char **argv)
     const opt options[] = {
         {"--to", OPT_TEXT, &o->to},
         {"--assets", OPT_TEXT, &o->assets},
+        {"--from-names", OPT_TEXT, &o->from_names},
+        {"--dequant", OPT_FLAG, &o->dequantise},
         {"--param-names", OPT_TEXT, &o->param_names},
         {"--layout", OPT_TEXT, &o->layout},
         {"--dtype", OPT_TEXT, &r->dtype},
@@ -287,6 +308,8 @@ static int work(run *r)
     }
     bool list = r->c.json || r->listing;
     r->options.work = work_begin(&r->c, &p);
+    if (r->listing && !r->c.json)
+        r->options.on_rule = on_rule;
     r->status = sw_convert(r->c.positional[0], r->c.positional[1], &r->options,
                            list ? on_plan : NULL, r, r->report, &r->sum, &r->err);
     work_end(&p);

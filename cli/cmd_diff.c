@@ -240,7 +240,7 @@ static void do_work(run *r)
     r->options.tolerant = r->atol != NULL || r->rtol != NULL;
     r->options.only = r->only.items;
     r->options.expect_change = r->expect.items;
-    r->options.open.from = r->c.from;
+    r->options.open = r->c.open;
     r->status = sw_report_make(&r->report, &r->err);
     if (r->status != SW_OK)
         return;

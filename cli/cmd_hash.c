@@ -58,7 +58,7 @@ static void do_work(run *r)
     progress p;
     r->options.only = r->only.items;
     r->options.weights |= r->options.section != NULL;
-    r->options.open.from = r->c.from;
+    r->options.open = r->c.open;
     r->options.work = work_begin(&r->c, &p);
     r->status = sw_report_make(&r->report, &r->err);
     if (r->status == SW_OK)

@@ -411,7 +411,7 @@ int cmd_inspect(int argc, char **argv)
         fputs("shardwright inspect: a path is needed; see shardwright inspect --help\n", stderr);
         return EXIT_USAGE;
     }
-    sw_verify_options as_run = {.open = {.from = r.c.from}};
+    sw_verify_options as_run = {.open = r.c.open};
     int run_code;
     if (audit_run("inspect", &r.c, &as_run, false, &run_code))
         return run_code;
@@ -420,7 +420,7 @@ int cmd_inspect(int argc, char **argv)
         show_error("inspect", &r.err);
         return EXIT_FAILED;
     }
-    sw_open_options options_open = {.from = r.c.from};
+    sw_open_options options_open = r.c.open;
     st = sw_checkpoint_open(r.c.positional[0], &options_open, r.report, &r.checkpoint, &r.err);
     if (st == SW_OK) {
         r.catalog = sw_checkpoint_catalog(r.checkpoint);

@@ -183,7 +183,7 @@ int cmd_verify(int argc, char **argv)
         fputs("shardwright verify: --digests is of one checkpoint, not of a --run\n", stderr);
         return EXIT_USAGE;
     }
-    r.options.open.from = r.c.from;
+    r.options.open = r.c.open;
     r.options.work = work_begin(&r.c, &p);
     if (r.options.digests == NULL && audit_run("verify", &r.c, &r.options, r.always_run, &code)) {
         work_end(&p);

@@ -139,7 +139,9 @@ bool parse_options(int argc, char **argv, const opt *options, size_t count, size
         {"-q", OPT_FLAG, &c->quiet},
         {"--help", OPT_FLAG, &c->help},
         {"-h", OPT_FLAG, &c->help},
-        {"--from", OPT_TEXT, &c->from},
+        {"--from", OPT_TEXT, &c->open.from},
+        {"--map", OPT_TEXT, &c->open.map},
+        {"--config", OPT_TEXT, &c->open.config},
         {"--threads", OPT_COUNT, &c->threads},
         {"--memory", OPT_BYTES, &c->memory_bytes},
     };

@@ -14,6 +14,7 @@
 #include "compare.h"
 #include "execute.h"
 #include "io/txn.h"
+#include "map/remap.h"
 #include "notation/rules.h"
 #include "optimizer/param_names.h"
 #include "select/select.h"
@@ -35,6 +36,8 @@ typedef struct job {
     sw_report *report;
     sw_convert_summary *sum;
     sw_checkpoint *source;
+    swi_remap remap;
+    const sw_checkpoint *whole; /* the source, or what a map derives from it */
     swi_assets assets;
     swi_selection selection;
     swi_layout *layout;
@@ -141,19 +144,31 @@ static sw_dtype common_dtype(const swi_selection *s)
     return found;
 }
 
+/* A source that brings its own configuration has what goes beside the weights too. */
+static const char *assets_folder(const job *j)
+{
+    if (j->options->assets != NULL)
+        return j->options->assets;
+    const bool own = j->remap.mapping != NULL && j->target.framework->takes == SWI_TAKES_WEIGHTS &&
+                     swi_listing_find(swi_checkpoint_listing(j->source), "config.json") != NULL;
+    return own ? sw_checkpoint_root(j->source) : NULL;
+}
+
 static sw_status read_assets(job *j, sw_error *err)
 {
     bool changed = false;
     sw_status st;
-    if (j->options->assets == NULL)
+    const char *folder = assets_folder(j);
+    if (folder == NULL)
         return SW_OK;
-    st = swi_assets_read(j->options->assets, &j->limits, &j->assets, err);
-    if (st == SW_OK)
+    st = swi_assets_read(folder, &j->limits, &j->assets, err);
+    /* a map says itself what is tied */
+    if (st == SW_OK && j->remap.mapping == NULL)
         st = swi_resolve_ties(j->source, &j->assets, j->options, j->report, &j->selection, err);
     sw_dtype dtype = common_dtype(&j->selection);
     if (st == SW_OK)
         st = swi_assets_adjust(&j->assets, dtype ? sw_dtype_name(dtype) : NULL, j->options->untie,
-                               &j->limits, &changed, err);
+                               j->options->dequantise, &j->limits, &changed, err);
     if (st == SW_OK && changed) {
         swi_finding_in in = {.severity = SW_NOTE, .code = "config-changed", .file = "config.json"};
         st = swi_report_add(j->report, &in, err,
@@ -172,9 +187,11 @@ static sw_status lay_out(job *j, sw_error *err)
     if (st != SW_OK)
         return st;
     swi_target_in in = {
-        .source = j->source,
+        .source = j->whole,
         .chosen = j->selection.items,
         .count = j->selection.count,
+        .model = j->remap.model,
+        .side = j->remap.side,
         .state = j->selection.state.graph != NULL ? &j->selection.state : NULL,
         .leaves = j->selection.leaves,
         .leaf_count = j->selection.leaf_count,
@@ -217,7 +234,7 @@ static void summarise(job *j)
     uint64_t memory =
         j->options->work.memory_bytes ? j->options->work.memory_bytes : UINT64_C(40) << 20;
     s->peak_memory_bytes =
-        memory + sw_catalog_memory(catalog) + sw_catalog_memory(sw_checkpoint_catalog(j->source));
+        memory + sw_catalog_memory(catalog) + sw_catalog_memory(sw_checkpoint_catalog(j->whole));
     if (s->peak_memory_bytes < swi_checkpoint_open_memory(j->source))
         s->peak_memory_bytes = swi_checkpoint_open_memory(j->source);
 }
@@ -242,7 +259,7 @@ static void show_view(const sw_catalog *from, const swi_layout_view *view, sw_pl
 static void show_plan(const job *j, sw_plan_fn on_plan, void *ctx)
 {
     const sw_catalog *to = swi_layout_catalog(j->layout);
-    const sw_catalog *from = sw_checkpoint_catalog(j->source);
+    const sw_catalog *from = sw_checkpoint_catalog(j->whole);
     for (size_t i = 0; on_plan != NULL && i < sw_catalog_tensor_count(to); i++) {
         sw_tensor_info t, s;
         swi_piece piece;
@@ -271,10 +288,32 @@ static void show_plan(const job *j, sw_plan_fn on_plan, void *ctx)
         show_view(from, swi_layout_view_at(j->layout, i), on_plan, ctx);
 }
 
+static void show_rules(const job *j)
+{
+    const sw_convert_options *o = j->options;
+    if (o->on_rule == NULL || j->remap.mapping == NULL)
+        return;
+    for (size_t i = 0; i < swi_mapping_effect_count(j->remap.mapping); i++) {
+        swi_mapping_effect e;
+        swi_mapping_effect_at(j->remap.mapping, i, &e);
+        const sw_plan_rule rule = {.map = swi_model_name(j->remap.model),
+                                   .line = e.line,
+                                   .from = e.from,
+                                   .to = e.to,
+                                   .what = e.what,
+                                   .tensors = e.tensors,
+                                   .bytes = e.bytes,
+                                   .lost = e.lost,
+                                   .lossy = e.lossy};
+        if (e.tensors > 0 || e.lost > 0)
+            o->on_rule(o->rule_ctx, &rule);
+    }
+}
+
 /* The proof that precedes every move. */
 static sw_status prove(const job *j, sw_error *err)
 {
-    const sw_catalog *source = sw_checkpoint_catalog(j->source);
+    const sw_catalog *source = sw_checkpoint_catalog(j->whole);
     swi_plan *plan = NULL;
     uint64_t window = swi_execute_window_bytes(&j->options->work, source, j->layout);
     sw_status st = swi_plan_make(source, j->layout, window, NULL, NULL, &plan, err);
@@ -303,6 +342,8 @@ static sw_status identify(job *j, sw_error *err)
     swi_identity_number(&id, j->selection.leaf_count);
     for (size_t i = 0; i < j->selection.leaf_count; i++)
         swi_identity_text(&id, j->selection.leaves[i].name);
+    if (j->remap.mapping != NULL)
+        swi_model_identify(j->remap.model, &id);
     for (size_t i = 0; i < j->param_names.count; i++)
         swi_identity_text(&id, j->param_names.items[i]);
     swi_identity_number(&id, j->layout_size);
@@ -323,12 +364,12 @@ static sw_status compare_replicas(const job *j, sw_error *err)
         swi_quoted q;
         bool equal;
         sw_status st =
-            swi_replica_check(j->source, j->selection.items[i].source, j->report, &equal, err);
+            swi_replica_check(j->whole, j->selection.items[i].source, j->report, &equal, err);
         if (st != SW_OK)
             return st;
         if (equal)
             continue;
-        sw_catalog_tensor(sw_checkpoint_catalog(j->source), j->selection.items[i].source, &info);
+        sw_catalog_tensor(sw_checkpoint_catalog(j->whole), j->selection.items[i].source, &info);
         return swi_fail(err, SW_ERR_CONFLICT,
                         "tensor \"%s\": ranks saved copies that differ, and nothing tells which "
                         "is right; leave it out with --drop",
@@ -337,19 +378,59 @@ static sw_status compare_replicas(const job *j, sw_error *err)
     return SW_OK;
 }
 
+/* The names of the model's tensors tell which side of a map they are of. */
+static sw_status begin_map(job *j, const swi_selection *weights, sw_error *err)
+{
+    const swi_remap_in in = {.source = j->source,
+                             .target = &j->target,
+                             .options = j->options,
+                             .weights = weights,
+                             .limits = &j->limits,
+                             .report = j->report};
+    return swi_remap_begin(&in, &j->remap, err);
+}
+
+static sw_status select_weights(job *j, sw_error *err)
+{
+    sw_status st = swi_select(j->source, j->options, j->report, &j->selection, err);
+    if (st == SW_OK)
+        st = begin_map(j, &j->selection, err);
+    return st == SW_OK
+               ? swi_remap_weights(&j->remap, j->options, j->source, &j->selection, &j->whole, err)
+               : st;
+}
+
+static bool wants_map(const job *j)
+{
+    return j->target.names[0] != '\0' || j->options->open.map != NULL ||
+           j->options->from_names != NULL || j->options->dequantise;
+}
+
 static sw_status select_state(job *j, sw_error *err)
 {
-    const swi_state_form form = {
+    swi_state_form form = {
         .optimizer = j->target.form,
         .naming = {.names = j->param_names.items, .name_count = j->param_names.count}};
-    return swi_select_state(j->source, &form, j->options, j->report, &j->selection, err);
+    swi_selection weights = {0};
+    sw_status st = SW_OK;
+    if (wants_map(j)) {
+        st = swi_select(j->source, j->options, NULL, &weights, err);
+        if (st == SW_OK)
+            st = begin_map(j, &weights, err);
+        swi_selection_free(&weights);
+    }
+    form.mapping = j->remap.mapping;
+    if (form.mapping != NULL && form.optimizer == SWI_FORM_KEEP && !j->target.form_asked)
+        form.optimizer = SWI_FORM_NAMES;
+    return st == SW_OK ? swi_select_state(j->source, &form, &j->remap, j->options, j->report,
+                                          &j->whole, &j->selection, err)
+                       : st;
 }
 
 static sw_status select_parts(job *j, sw_error *err)
 {
-    return j->target.framework->takes == SWI_TAKES_STATE
-               ? select_state(j, err)
-               : swi_select(j->source, j->options, j->report, &j->selection, err);
+    return j->target.framework->takes == SWI_TAKES_STATE ? select_state(j, err)
+                                                         : select_weights(j, err);
 }
 
 /* A cast of all that is written may be done again when it is hashed, or be done to the source. */
@@ -357,7 +438,7 @@ static swi_publish_in publish_in(const job *j)
 {
     const bool all = j->target.framework->takes == SWI_TAKES_WEIGHTS;
     return (swi_publish_in){
-        .source = j->source,
+        .source = j->whole,
         .layout = j->layout,
         .dest = j->dest,
         .one_file = j->target.framework->one_file,
@@ -425,6 +506,8 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
              .sum = &sum};
     sw_status st = prepare(&j, err);
     if (st == SW_OK)
+        show_rules(&j);
+    if (st == SW_OK)
         show_plan(&j, on_plan, plan_ctx);
     if (st == SW_OK && !options->dry_run) {
         swi_publish_in in = publish_in(&j);
@@ -437,6 +520,7 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
     free(j.layout_text);
     swi_selection_free(&j.selection);
     swi_assets_free(&j.assets);
+    swi_remap_free(&j.remap);
     sw_checkpoint_close(j.source);
     if (st == SW_OK)
         *out = sum;

@@ -82,6 +82,7 @@ typedef struct swi_chosen {
     uint32_t source; /* tensor of the source catalog */
     const char *name;
     sw_dtype dtype; /* to be written as */
+    int64_t scale;  /* tensor that its elements are multiplied by on the way; -1: none */
 } swi_chosen;
 
 struct swi_state;
@@ -147,6 +148,8 @@ typedef struct swi_framework {
     /* The side of maps whose names, shapes and divisions its files have; NULL: any names. As a
      * target it is given a model then. */
     const char *side;
+    /* The side whose names readers of such files expect, where a map knows the model; or NULL. */
+    const char *usual_side;
     /*
      * By names, and by the first bytes of files where names do not tell. Fails on NOMEM, and on I/O
      * where nothing can be told without the file.
@@ -178,6 +181,13 @@ bool swi_framework_is_alias(const swi_framework *framework, const char *name, si
 SW_MUST_USE sw_status swi_checkpoint_open(const char *path, const sw_open_options *options,
                                           sw_report *report, bool *recognised, sw_checkpoint **out,
                                           sw_error *err);
+/*
+ * The same checkpoint with another catalog, whose files, blobs and values are the same and whose
+ * first tensors are those of `base` (a map adds tensors). Takes the catalog, whatever comes of it;
+ * borrows the rest from `base`. Close it like any other.
+ */
+SW_MUST_USE sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalog *catalog,
+                                            sw_checkpoint **out, sw_error *err);
 /* The most that opening took for a time (see swi_opening_memory). */
 uint64_t swi_checkpoint_open_memory(const sw_checkpoint *checkpoint);
 swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint);

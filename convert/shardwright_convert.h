@@ -33,6 +33,8 @@ typedef struct sw_checkpoint sw_checkpoint;
 
 typedef struct sw_open_options {
     const char *from;        /* a framework's name; NULL: detected by content */
+    const char *map;         /* a map (specs/notation.md): name of a known one, or file; NULL */
+    const char *config;      /* the model's configuration, or a folder with it; NULL: where it is */
     const sw_limits *limits; /* NULL: defaults */
 } sw_open_options;
 
@@ -272,6 +274,18 @@ SW_API SW_MUST_USE sw_status sw_diff(const char *a, const char *b, const sw_diff
 
 /* ---- converting --------------------------------------------------------------------------- */
 
+/* What one rule of a map does; borrowed for the call. */
+typedef struct sw_plan_rule {
+    const char *map;         /* its name */
+    uint64_t line;           /* of the map's text */
+    const char *from, *to;   /* patterns of names in the source and in the destination; "": none */
+    const char *what;        /* "split, rearrange, join"; "": another name alone */
+    uint64_t tensors, bytes; /* that it makes in the destination */
+    uint64_t lost;           /* elements that the destination cannot hold */
+    bool lossy;              /* so, or values are rounded */
+} sw_plan_rule;
+typedef void (*sw_rule_fn)(void *ctx, const sw_plan_rule *rule);
+
 typedef struct sw_convert_options {
     const char *to;           /* target: "hf:shard=5GB", "dcp:ranks=4,optimizer=flat" */
     const char *const *only;  /* globs of tensor names, NULL-terminated; NULL: all */
@@ -286,6 +300,8 @@ typedef struct sw_convert_options {
                                  registration, one a line, for optimizers that number them; NULL */
     const char *layout;       /* file that says which elements each rank holds, for targets of
                                  ranks (specs/notation.md); NULL: the target's own way */
+    const char *from_names;   /* the side of the map whose names the source has; NULL: found */
+    bool dequantise;          /* float8 weights with block scales become what dtype says */
     const char *assets;       /* folder with config.json, tokenizer ...; NULL: none */
     sw_dtype dtype;           /* floating-point tensors are cast to it; SW_DTYPE_NONE: kept */
     bool drop_unsafe;         /* convert although unsafe content was found beside the tensors */
@@ -297,6 +313,8 @@ typedef struct sw_convert_options {
      * `dest` appear together. Neither in `dest` nor in the source. NULL: none.
      */
     const char *digests;
+    sw_rule_fn on_rule; /* called for each rule of the map that does something; may be NULL */
+    void *rule_ctx;
     sw_open_options open;
     sw_work_options work;
 } sw_convert_options;

@@ -389,7 +389,8 @@ static sw_status open_hf(swi_opening *o, sw_error *err)
 const swi_framework swi_framework_hf = {
     .name = "hf",
     .title = "Hugging Face safetensors",
-    .target = "hf[:shard=5GB]",
+    .target = "hf[:shard=5GB,names=SIDE]",
+    .usual_side = "hf",
     .claim = claim,
     .open = open_hf,
     .layout = swi_hf_layout,

@@ -16,6 +16,7 @@
 #include "hf/hf.h"
 #include "target/model_config.h"
 #include "target/st_file.h"
+#include "target/target.h"
 
 #define DEFAULT_SHARD_BYTES UINT64_C(5000000000)
 
@@ -107,7 +108,7 @@ static sw_status add_tensors(laying *l, uint32_t file, const tensor *first,
                             .shape = info->shape,
                             .role = SW_ROLE_PARAMETER};
         uint32_t id;
-        sw_status st = swi_layout_tensor(l->layout, &in, c->source, &id, err);
+        sw_status st = swi_target_tensor(l->layout, &in, c, &id, err);
         if (st != SW_OK)
             return st;
         if (info->elements == 0)

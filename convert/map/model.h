@@ -13,6 +13,7 @@
 #include "notation/division.h"
 #include "notation/expr.h"
 #include "shardwright_convert.h"
+#include "source/identity.h"
 
 typedef struct swi_model swi_model;
 
@@ -34,6 +35,8 @@ typedef struct swi_model_ask {
 SW_MUST_USE sw_status swi_model_find(const swi_model_ask *ask, swi_model **out, sw_error *err);
 void swi_model_free(swi_model *model);
 
+/* All that it was made of. */
+void swi_model_identify(const swi_model *model, swi_identity *identity);
 const char *swi_model_name(const swi_model *model); /* of the map */
 size_t swi_model_side_count(const swi_model *model);
 const char *swi_model_side_name(const swi_model *model, size_t side);

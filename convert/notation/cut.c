@@ -63,7 +63,7 @@ static run begin(const swi_cut *cut, uint32_t dim, size_t p, int64_t offset)
     r.units = (uint64_t)r.length;
     if (first && rule->unit_count > 0) {
         r.even = true;
-        r.copies = rule->copies;
+        r.copies = (rule->copies >> p & 1) != 0;
         r.units = (uint64_t)n->units[rule->unit_count > 1 ? p : 0];
     }
     return r;
@@ -91,7 +91,7 @@ static sw_status uneven(const fitting *f, uint32_t dim, const run *r, uint32_t s
     const swi_rules *rules = cut->division->rules;
     uint64_t ranks = cut->splits[split].ranks;
     bool units = (int32_t)dim == rule->first_split && rule->unit_count > 0;
-    bool copies = units && !rule->copies && ranks % r->units == 0;
+    bool copies = units && !r->copies && ranks % r->units == 0;
     char text[256];
     (void)snprintf(text, sizeof text,
                    "dimension %" PRIu32 ": %" PRIu64 " %s cannot be divided evenly among %" PRIu64

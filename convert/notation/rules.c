@@ -393,13 +393,36 @@ static sw_status read_word(const swi_rules *r, const swi_rule *rule, const char 
                          swi_quote_str(&q, text));
 }
 
+/* `copies: true`, or a list with one of true and false for each part. */
+static sw_status read_copies(swi_rules *r, swi_rule *rule, sw_error *err)
+{
+    swi_yaml_list list;
+    sw_status st = swi_yaml_get_list(r->doc, rule->node, "copies", &list, err);
+    if (st != SW_OK || list.count == 0)
+        return st;
+    if (list.count > 1 && list.count != rule->part_count)
+        return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-4",
+                             "copies has %zu entries for %zu parts", list.count, rule->part_count);
+    for (size_t i = 0; i < list.count; i++) {
+        const char *text = swi_yaml_text(r->doc, list.items[i], NULL);
+        const bool yes = strcmp(text, "true") == 0;
+        if (!yes && strcmp(text, "false") != 0)
+            return swi_yaml_fail(r->doc, list.items[i], err, SW_ERR_FORMAT, "LAY-4",
+                                 "copies is true or false, without quotes");
+        if (yes)
+            rule->copies |= list.count == 1 ? UINT64_MAX : UINT64_C(1) << i;
+    }
+    if (rule->copies != 0 && rule->unit_count == 0)
+        return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-4",
+                             "copies needs units: of what may several ranks hold the same?");
+    return SW_OK;
+}
+
 /* LAY-2, LAY-3, LAY-4. */
 static sw_status read_how(swi_rules *r, swi_rule *rule, sw_error *err)
 {
-    static const char *const splits[2] = {"chunk", "even"}, *const copies[2] = {"false", "true"};
+    static const char *const splits[2] = {"chunk", "even"};
     sw_status st = read_word(r, rule, "split", splits, &rule->even, err);
-    if (st == SW_OK)
-        st = read_word(r, rule, "copies", copies, &rule->copies, err);
     if (st == SW_OK)
         st = read_numbers(r, rule, "parts", &rule->parts, &rule->part_count, err);
     if (st == SW_OK)
@@ -416,10 +439,7 @@ static sw_status read_how(swi_rules *r, swi_rule *rule, sw_error *err)
                              "units has %zu numbers for %zu parts; give one for each part, or one "
                              "for all",
                              units, parts > 0 ? parts : 1);
-    if (rule->copies && units == 0)
-        return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-4",
-                             "copies needs units: of what may several ranks hold the same?");
-    return SW_OK;
+    return read_copies(r, rule, err);
 }
 
 static sw_status read_rule(swi_rules *r, swi_rule *rule, sw_error *err)
@@ -489,7 +509,7 @@ static sw_status read_rules(swi_rules *r, swi_yaml_node root, sw_error *err)
 
 static sw_status read_version(const swi_rules *r, swi_yaml_node root, bool alone, sw_error *err)
 {
-    static const char *const keys[] = {"layout", "let", "mesh", "meshes", "rules", NULL};
+    static const char *const keys[] = {"layout", "when", "let", "mesh", "meshes", "rules", NULL};
     swi_yaml_node node = {0};
     const char *text = NULL;
     sw_status st = swi_yaml_known_keys(r->doc, root, "a layout", keys, err);

@@ -38,7 +38,8 @@ typedef struct swi_rule {
     size_t pattern_count;
     size_t mesh; /* its number */
     bool flat;   /* the one entry is of all elements in a row */
-    bool even, copies;
+    bool even;
+    uint64_t copies; /* bit p: several ranks may hold the same unit of part p */
     swi_rules_entry *entries;
     uint32_t entry_count;
     int32_t first_split; /* entry; -1: none splits */

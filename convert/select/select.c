@@ -180,8 +180,8 @@ sw_dtype swi_select_dtype(const sw_convert_options *options, const sw_tensor_inf
 static bool stays_uncast(const selecting *s, const sw_tensor_info *info)
 {
     sw_dtype want = s->options->dtype;
-    return want != SW_DTYPE_NONE && want != info->dtype && sw_dtype_is_float(info->dtype) &&
-           swi_select_dtype(s->options, info) == info->dtype;
+    return want != SW_DTYPE_NONE && !s->options->dequantise && want != info->dtype &&
+           sw_dtype_is_float(info->dtype) && swi_select_dtype(s->options, info) == info->dtype;
 }
 
 static sw_status say_uncast(selecting *s, uint64_t count, const char *first, sw_error *err)
@@ -203,8 +203,10 @@ static sw_status take(selecting *s, size_t i, const sw_tensor_info *info, const 
                                   sizeof *s->out->items, err);
     if (st != SW_OK)
         return st;
-    s->out->items[s->out->count++] = (swi_chosen){
-        .source = (uint32_t)i, .name = name, .dtype = swi_select_dtype(s->options, info)};
+    s->out->items[s->out->count++] = (swi_chosen){.source = (uint32_t)i,
+                                                  .name = name,
+                                                  .dtype = swi_select_dtype(s->options, info),
+                                                  .scale = -1};
     return SW_OK;
 }
 
@@ -296,6 +298,12 @@ static int by_name(const void *a, const void *b)
     return swi_name_order(((const swi_chosen *)a)->name, ((const swi_chosen *)b)->name);
 }
 
+void swi_selection_sort(swi_selection *selection)
+{
+    if (selection->count > 1)
+        qsort(selection->items, selection->count, sizeof *selection->items, by_name);
+}
+
 static const char *source_name(const selecting *s, const swi_chosen *item)
 {
     sw_tensor_info info;
@@ -377,7 +385,7 @@ sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *
     if (st == SW_OK)
         st = collect(&s, err);
     if (st == SW_OK) {
-        qsort(made.items, made.count, sizeof *made.items, by_name);
+        swi_selection_sort(&made);
         st = check_distinct(&s, err);
     }
     if (st == SW_OK)

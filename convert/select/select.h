@@ -31,13 +31,18 @@ typedef struct swi_selection {
  */
 SW_MUST_USE sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *options,
                                  sw_report *report, swi_selection *out, sw_error *err);
+struct swi_remap;
 /*
- * The whole state dict in the form that the target wants. SW_ERR_ARG: options that only make sense
- * for weights.
+ * The whole state dict in the form that the target wants, its tensors those of *whole: the
+ * checkpoint, or what the map (remap.h; NULL: none) derives from it. SW_ERR_ARG: options that only
+ * make sense for weights.
  */
 SW_MUST_USE sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form *form,
-                                       const sw_convert_options *options, sw_report *report,
+                                       struct swi_remap *remap, const sw_convert_options *options,
+                                       sw_report *report, const sw_checkpoint **whole,
                                        swi_selection *out, sw_error *err);
+/* Into natural order of names. */
+void swi_selection_sort(swi_selection *selection);
 void swi_selection_free(swi_selection *selection);
 
 /* ---- what both do ---- */

@@ -6,6 +6,7 @@
 
 #include "base/report.h"
 #include "base/text.h"
+#include "map/remap.h"
 #include "select/sections.h"
 #include "select/select.h"
 
@@ -153,7 +154,7 @@ static sw_status take_tensor(selecting *s, const swi_state_leaf *leaf, const cha
     sw_dtype dtype =
         info.role == SW_ROLE_PARAMETER ? swi_select_dtype(s->options, &info) : info.dtype;
     s->out->items[s->out->count++] =
-        (swi_chosen){.source = leaf->tensor, .name = name, .dtype = dtype};
+        (swi_chosen){.source = leaf->tensor, .name = name, .dtype = dtype, .scale = -1};
     return SW_OK;
 }
 
@@ -253,9 +254,19 @@ static sw_status read_state(const selecting *s, const swi_state_form *form, sw_r
     return st == SW_OK ? swi_state_reform(s->checkpoint, &here, &s->out->state, report, err) : st;
 }
 
+/* Nothing more is mapped from here on. */
+static sw_status end_map(selecting *s, swi_remap *remap, sw_error *err)
+{
+    if (remap == NULL)
+        return SW_OK;
+    sw_status st = swi_remap_end(remap, s->checkpoint, &s->checkpoint, err);
+    s->catalog = sw_checkpoint_catalog(s->checkpoint);
+    return st;
+}
+
 sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form *form,
-                           const sw_convert_options *options, sw_report *report, swi_selection *out,
-                           sw_error *err)
+                           swi_remap *remap, const sw_convert_options *options, sw_report *report,
+                           const sw_checkpoint **whole, swi_selection *out, sw_error *err)
 {
     swi_selection made = {.section = ""};
     selecting s = {.checkpoint = checkpoint,
@@ -265,6 +276,8 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form
     sw_status st = check_options(options, err);
     if (st == SW_OK)
         st = read_state(&s, form, report, err);
+    if (st == SW_OK)
+        st = end_map(&s, remap, err);
     if (st == SW_OK)
         st = swi_state_walk(&made.state, take_leaf, &s, err);
     if (st == SW_OK && made.count == 0)
@@ -277,16 +290,18 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form
         st = check_distinct(&s, err);
     if (st == SW_OK) {
         point_at_tensors(&s);
-        st = swi_select_check_whole(checkpoint, report, &made, err);
+        st = swi_select_check_whole(s.checkpoint, report, &made, err);
     }
     if (st == SW_OK)
         st = say_scoped(&s, report, err);
     free(s.path);
     swi_buf_free(&s.name);
     swi_section_end(&s.section);
-    if (st == SW_OK)
+    if (st == SW_OK) {
         *out = made;
-    else
+        *whole = s.checkpoint;
+    } else {
         swi_selection_free(&made);
+    }
     return st;
 }

@@ -38,6 +38,7 @@ struct sw_checkpoint {
     swi_view view; /* of the tensor read last: reading on costs no second look at its parts */
     bool has_view;
     bool incomplete, opaque;
+    bool derived; /* all but catalog, lock and view belong to another */
 };
 
 sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text, const char *name,
@@ -115,7 +116,8 @@ void swi_opening_keep(swi_opening *o, void *data, void (*free_data)(void *))
 }
 
 /* The reader's work, then the catalog and the files behind it. */
-static sw_status read_catalog(sw_checkpoint *c, sw_report *report, bool *recognised, sw_error *err)
+static sw_status read_catalog(sw_checkpoint *c, const sw_open_options *options, sw_report *report,
+                              bool *recognised, sw_error *err)
 {
     swi_builder *builder = NULL;
     sw_status st = swi_builder_make(&c->limits, &builder, err);
@@ -128,6 +130,8 @@ static sw_status read_catalog(sw_checkpoint *c, sw_report *report, bool *recogni
         .builder = builder,
         .report = report,
         .checkpoint = c,
+        .map = options ? options->map : NULL,
+        .config = options ? options->config : NULL,
     };
     st = c->at.framework->open(&o, err);
     *recognised = st == SW_OK || !o.ambiguous;
@@ -175,7 +179,7 @@ sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, 
         st = swi_detect(path, options ? options->from : NULL, &c->limits, report, &c->at, err);
     *recognised = st == SW_OK;
     if (st == SW_OK)
-        st = read_catalog(c, report, recognised, err);
+        st = read_catalog(c, options, report, recognised, err);
     if (st != SW_OK) {
         sw_checkpoint_close(c);
         return st;
@@ -193,6 +197,35 @@ sw_status sw_checkpoint_open(const char *path, const sw_open_options *options, s
     return swi_checkpoint_open(path, options, report, &recognised, out, err);
 }
 
+sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalog *catalog, sw_checkpoint **out,
+                                sw_error *err)
+{
+    sw_checkpoint *c = NULL;
+    sw_status st = swi_alloc_array(1, sizeof *c, (void **)&c, err);
+    if (st != SW_OK)
+        goto done;
+    *c = *base;
+    c->catalog = NULL;
+    c->derived = true;
+    c->has_view = c->has_lock = false;
+    c->view = (swi_view){0};
+    int rc = pthread_mutex_init(&c->lock, NULL);
+    if (rc != 0) {
+        st = swi_fail_errno(err, rc, "pthread_mutex_init");
+        goto done;
+    }
+    c->has_lock = true;
+    c->catalog = catalog;
+    catalog = NULL;
+    c->source = swi_checkpoint_source(c);
+    *out = c;
+    c = NULL;
+done:
+    free(c);
+    sw_catalog_free(catalog);
+    return st;
+}
+
 static void drop_view(sw_checkpoint *c)
 {
     if (c->has_view)
@@ -207,6 +240,11 @@ void sw_checkpoint_close(sw_checkpoint *checkpoint)
     drop_view(checkpoint);
     if (checkpoint->has_lock)
         (void)pthread_mutex_destroy(&checkpoint->lock);
+    if (checkpoint->derived) {
+        sw_catalog_free(checkpoint->catalog);
+        free(checkpoint);
+        return;
+    }
     swi_filecache_free(checkpoint->cache);
     sw_catalog_free(checkpoint->catalog);
     swi_detected_free(&checkpoint->at);

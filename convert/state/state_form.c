@@ -2,10 +2,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "map/mapping.h"
 #include "model/value.h"
 #include "select/names.h"
 #include "select/select.h"
@@ -74,17 +77,21 @@ static sw_status say_form(const reforming *r, const swi_optimizer *o, swi_opt_ke
     return st;
 }
 
-static sw_status reform_optimizer(reforming *r, const swi_optimizer *o)
+static sw_status reform_optimizer(reforming *r, swi_optimizer *o)
 {
     const swi_opt_keying to = wanted_keying(r, o);
     sw_value fresh;
+    sw_status st = SW_OK;
     r->cleaned += o->cleaned;
     r->keep_module = r->keep_module || (o->named_by == SWI_OPT_NAMED && o->parameter_count > 0 &&
                                         swi_has_module_prefix(o->parameters[0]));
     r->used_names = r->used_names || o->named_by == SWI_OPT_NAMED_GIVEN;
-    if (to == o->keying && o->cleaned == 0)
+    if (to == o->keying && o->cleaned == 0 && r->form->mapping == NULL)
         return SW_OK;
-    sw_status st = swi_optimizer_lower(o, to, r->state->graph, &fresh, r->err);
+    if (r->form->mapping != NULL)
+        st = swi_mapping_optimizer(r->form->mapping, o, r->err);
+    if (st == SW_OK)
+        st = swi_optimizer_lower(o, to, r->state->graph, &fresh, r->err);
     if (st == SW_OK && to != o->keying)
         st = say_form(r, o, to);
     if (st == SW_OK)
@@ -98,7 +105,7 @@ static sw_status reform_optimizers(reforming *r)
     size_t count = 0;
     sw_error cause = {0};
     swi_opt_naming naming = r->form->naming;
-    naming.numbers_stay = r->form->optimizer == SWI_FORM_IDS;
+    naming.numbers_stay = r->form->optimizer == SWI_FORM_IDS && r->form->mapping == NULL;
     sw_status st =
         swi_optimizers_lift(r->checkpoint, r->state, &naming, &optimizers, &count, &cause);
     if (st != SW_OK) {
@@ -195,7 +202,75 @@ static sw_status clean_module(reforming *r, sw_value dict, bool drop_module)
     return st;
 }
 
-static sw_status clean_modules(reforming *r)
+/* The tensors of a module that the map is to know. */
+static sw_status names_of_module(const reforming *r, sw_value dict, swi_named **out, size_t *count)
+{
+    const sw_value_graph *g = r->state->graph;
+    sw_value key, v;
+    *count = 0;
+    sw_status st = swi_alloc_array(sw_value_size(g, dict), sizeof **out, (void **)out, r->err);
+    for (size_t i = 0; st == SW_OK && sw_value_pair(g, dict, i, &key, &v); i++) {
+        swi_named *n = &(*out)[*count];
+        n->name = is_parameter(r, v) ? key_text(g, key) : NULL;
+        if (n->name != NULL && sw_value_tensor(g, v, &n->tensor))
+            *count += 1;
+    }
+    return st;
+}
+
+static sw_status set_mapped(reforming *r, const swi_mapped_list *list, sw_value fresh)
+{
+    sw_value_graph *g = r->state->graph;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < list->count; i++) {
+        const swi_mapped *m = &list->items[i];
+        sw_value pair[2] = {{0}, swi_value_of_tensor(m->tensor)};
+        if (m->scale >= 0 || m->dtype != SW_DTYPE_NONE)
+            return swi_fail(r->err, SW_ERR_UNSUPPORTED,
+                            "tensor \"%s\": a state dict is not cast or dequantised on the way; "
+                            "convert to hf first",
+                            m->name);
+        st = swi_graph_text(g, SW_VALUE_STR, m->name, strlen(m->name), &pair[0], r->err);
+        if (st == SW_OK)
+            st = swi_graph_set_items(g, fresh, pair, 1, r->err);
+    }
+    return st;
+}
+
+/* What is no tensor of the model stays, behind what is. */
+static sw_status map_module(reforming *r, sw_value dict)
+{
+    sw_value_graph *g = r->state->graph;
+    swi_named *names = NULL;
+    swi_mapped_list list = {0};
+    sw_value fresh, pair[2];
+    size_t count;
+    sw_status st = names_of_module(r, dict, &names, &count);
+    if (st == SW_OK)
+        st = swi_mapping_model(r->form->mapping, names, count, &list, r->err);
+    if (st == SW_OK)
+        st = swi_graph_dict(g, &fresh, r->err);
+    if (st == SW_OK)
+        st = set_mapped(r, &list, fresh);
+    for (size_t i = 0; st == SW_OK && sw_value_pair(g, dict, i, &pair[0], &pair[1]); i++)
+        if (!is_parameter(r, pair[1]) || key_text(g, pair[0]) == NULL)
+            st = swi_graph_set_items(g, fresh, pair, 1, r->err);
+    if (st == SW_OK)
+        swi_graph_dict_swap(g, dict, fresh);
+    free(names);
+    free(list.items);
+    return st;
+}
+
+static sw_status reform_module(reforming *r, sw_value dict, bool drop_module)
+{
+    sw_status st = SW_OK;
+    if (!r->form->naming.keep_prefixes)
+        st = clean_module(r, dict, drop_module);
+    return st == SW_OK && r->form->mapping != NULL ? map_module(r, dict) : st;
+}
+
+static sw_status reform_modules(reforming *r)
 {
     swi_places places;
     sw_status st = swi_places_begin(&places, r->state->graph, r->state->root, r->err);
@@ -204,7 +279,7 @@ static sw_status clean_modules(reforming *r)
         bool all_module;
         if (sw_value_as_dict(r->state->graph, places.items[i].v, &dict) &&
             is_module(r, dict, &all_module))
-            st = clean_module(r, dict, all_module && !r->keep_module);
+            st = reform_module(r, dict, all_module && !r->keep_module);
         if (st == SW_OK)
             st = swi_places_below(&places, i, r->err);
     }
@@ -232,8 +307,12 @@ sw_status swi_state_reform(const sw_checkpoint *checkpoint, const swi_state_form
     sw_status st = SW_OK;
     if (form->optimizer != SWI_FORM_KEEP && !form->without_optimizers)
         st = reform_optimizers(&r);
-    if (st == SW_OK && form->optimizer != SWI_FORM_KEEP && !form->naming.keep_prefixes)
-        st = clean_modules(&r);
+    if (st == SW_OK && form->optimizer == SWI_FORM_KEEP && form->mapping != NULL)
+        st = swi_fail(err, SW_ERR_ARG,
+                      "optimizer=keep leaves all names as they are, so no map can change them");
+    if (st == SW_OK && form->optimizer != SWI_FORM_KEEP &&
+        (form->mapping != NULL || !form->naming.keep_prefixes))
+        st = reform_modules(&r);
     if (st == SW_OK)
         st = swi_select_say_cleaned(report, r.cleaned, err);
     return st == SW_OK ? say_unused(&r) : st;

@@ -137,6 +137,25 @@ static size_t string_end(const uint8_t *data, size_t size, size_t begin)
     return i < size ? i + 1 : size;
 }
 
+static sw_status token_end(const swi_asset *config, swi_json_reader *r, const swi_json_event *e,
+                           size_t *end, sw_error *err)
+{
+    swi_json_event last = *e;
+    size_t depth = 0;
+    sw_status st = SW_OK;
+    *end = e->kind == SWI_JSON_STRING ? string_end(config->data, config->size, e->offset_bytes)
+                                      : e->offset_bytes + strlen("true");
+    do {
+        depth += last.kind == SWI_JSON_OBJECT_BEGIN || last.kind == SWI_JSON_ARRAY_BEGIN;
+        if (depth == 0)
+            return SW_OK;
+        st = swi_json_next(r, &last, err);
+        depth -= last.kind == SWI_JSON_OBJECT_END || last.kind == SWI_JSON_ARRAY_END;
+        *end = last.offset_bytes + 1;
+    } while (st == SW_OK && depth > 0);
+    return st;
+}
+
 /* The value of a key of the outermost object. */
 static sw_status find_token(const swi_asset *config, const char *key, swi_json_kind kind,
                             const sw_limits *limits, token *out, sw_error *err)
@@ -162,8 +181,7 @@ static sw_status find_token(const swi_asset *config, const char *key, swi_json_k
             break;
         out->found = true;
         out->begin = e.offset_bytes;
-        out->end = kind == SWI_JSON_STRING ? string_end(config->data, config->size, e.offset_bytes)
-                                           : e.offset_bytes + strlen("true");
+        st = token_end(config, r, &e, &out->end, err);
     }
     swi_json_reader_free(r);
     return st;
@@ -191,7 +209,44 @@ static sw_status replace(swi_asset *config, token t, const char *text, bool *cha
     return SW_OK;
 }
 
-sw_status swi_assets_adjust(swi_assets *assets, const char *dtype, bool untie,
+static size_t back_over_space(const uint8_t *data, size_t at)
+{
+    while (at > 0 && strchr(" \t\r\n", data[at - 1]) != NULL)
+        at--;
+    return at;
+}
+
+/* From the key to the comma behind its value, or from the comma before it. */
+static token whole_member(const swi_asset *config, const char *key, token value)
+{
+    const uint8_t *data = config->data;
+    size_t begin = back_over_space(data, value.begin);
+    begin = back_over_space(data, begin > 0 ? begin - 1 : 0); /* the colon */
+    const size_t n = strlen(key);
+    if (begin < n + 2 || memcmp(data + begin - n - 1, key, n) != 0)
+        return (token){0}; /* spelled with escapes */
+    begin -= n + 2;
+    size_t end = value.end;
+    while (end < config->size && strchr(" \t\r\n", data[end]) != NULL)
+        end++;
+    if (end < config->size && data[end] == ',')
+        return (token){.begin = back_over_space(data, begin), .end = end + 1, .found = true};
+    begin = back_over_space(data, begin);
+    begin -= begin > 0 && data[begin - 1] == ',';
+    return (token){.begin = begin, .end = value.end, .found = true};
+}
+
+static sw_status remove_member(swi_asset *config, const char *key, const sw_limits *limits,
+                               bool *changed, sw_error *err)
+{
+    token t;
+    sw_status st = find_token(config, key, SWI_JSON_OBJECT_BEGIN, limits, &t, err);
+    if (st != SW_OK || !t.found)
+        return st;
+    return replace(config, whole_member(config, key, t), "", changed, err);
+}
+
+sw_status swi_assets_adjust(swi_assets *assets, const char *dtype, bool untie, bool dequantised,
                             const sw_limits *limits, bool *changed, sw_error *err)
 {
     static const char *const keys[] = {"torch_dtype", "dtype"};
@@ -212,6 +267,8 @@ sw_status swi_assets_adjust(swi_assets *assets, const char *dtype, bool untie,
                 st = replace(config, t, text, changed, err);
         }
     }
+    if (st == SW_OK && dequantised)
+        st = remove_member(config, "quantization_config", limits, changed, err);
     if (st == SW_OK && untie) {
         st = find_token(config, "tie_word_embeddings", SWI_JSON_TRUE, limits, &t, err);
         if (st == SW_OK)

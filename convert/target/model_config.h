@@ -31,9 +31,11 @@ void swi_assets_free(swi_assets *assets);
 
 /*
  * Sets "dtype" / "torch_dtype" of config.json to the given name where it says another;
- * *changed tells. `untie`: "tie_word_embeddings" becomes false too.
+ * *changed tells. `untie`: "tie_word_embeddings" becomes false too. `dequantised`:
+ * "quantization_config" is taken out.
  */
 SW_MUST_USE sw_status swi_assets_adjust(swi_assets *assets, const char *dtype, bool untie,
-                                        const sw_limits *limits, bool *changed, sw_error *err);
+                                        bool dequantised, const sw_limits *limits, bool *changed,
+                                        sw_error *err);
 
 #endif

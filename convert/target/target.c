@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 static const char form_option[] = "optimizer=";
+static const char names_option[] = "names=";
 static const char *const forms[] = {
     [SWI_FORM_KEEP] = "keep", [SWI_FORM_NAMES] = "names", [SWI_FORM_NESTED] = "nested",
     [SWI_FORM_FLAT] = "flat", [SWI_FORM_IDS] = "ids",
@@ -43,6 +44,17 @@ static bool has_form(const swi_framework *f, size_t form)
     return (f->optimizer_forms >> form & 1) != 0;
 }
 
+static sw_status take_names(swi_target *t, const char *text, size_t size, sw_error *err)
+{
+    swi_quoted q;
+    if (size >= sizeof t->names)
+        return swi_fail(err, SW_ERR_ARG, "--to %s: names=%s: no side of a map is called so",
+                        t->framework->name, swi_quote(&q, text, size));
+    memcpy(t->names, text, size);
+    t->names[size] = '\0';
+    return SW_OK;
+}
+
 /* One option: the common one is taken, others are handed on. */
 static sw_status take_option(swi_target *t, const char *text, size_t size, sw_error *err)
 {
@@ -50,6 +62,9 @@ static sw_status take_option(swi_target *t, const char *text, size_t size, sw_er
     swi_quoted q;
     if (size == 0)
         return swi_fail(err, SW_ERR_ARG, "--to %s: an option is empty", t->framework->name);
+    if (t->framework->side == NULL && size > strlen(names_option) &&
+        memcmp(text, names_option, strlen(names_option)) == 0)
+        return take_names(t, text + strlen(names_option), size - strlen(names_option), err);
     if (t->framework->optimizer_forms == 0 || size < n || memcmp(text, form_option, n) != 0) {
         sw_status st = t->options.size > 0 ? swi_buf_u8(&t->options, ',', err) : SW_OK;
         return st == SW_OK ? swi_buf_append(&t->options, text, size, err) : st;
@@ -58,6 +73,7 @@ static sw_status take_option(swi_target *t, const char *text, size_t size, sw_er
         if (has_form(t->framework, i) && strlen(forms[i]) == size - n &&
             memcmp(forms[i], text + n, size - n) == 0) {
             t->form = (swi_opt_form)i;
+            t->form_asked = true;
             return SW_OK;
         }
     }
@@ -90,4 +106,13 @@ sw_status swi_target_parse(const char *to, swi_target *out, sw_error *err)
     else
         swi_target_end(&made);
     return st;
+}
+
+sw_status swi_target_tensor(swi_layout *layout, const swi_tensor_in *in, const swi_chosen *chosen,
+                            uint32_t *tensor, sw_error *err)
+{
+    sw_status st = swi_layout_tensor(layout, in, chosen->source, tensor, err);
+    return st == SW_OK && chosen->scale >= 0
+               ? swi_layout_scale(layout, *tensor, (uint32_t)chosen->scale, err)
+               : st;
 }

@@ -8,6 +8,8 @@
 typedef struct swi_target {
     const swi_framework *framework;
     swi_opt_form form; /* asked for, or the usual one of the name that was used */
+    bool form_asked;   /* for, so it is no usual one */
+    char names[32];    /* the side of a map whose names were asked for, or "" */
     swi_buf options;   /* behind the colon, without "optimizer="; terminated */
 } swi_target;
 
@@ -17,6 +19,9 @@ typedef struct swi_target {
  * name, or a form that it does not have.
  */
 SW_MUST_USE sw_status swi_target_parse(const char *to, swi_target *out, sw_error *err);
+/* A destination tensor that takes what was chosen, times its scale where it has one. */
+SW_MUST_USE sw_status swi_target_tensor(swi_layout *layout, const swi_tensor_in *in,
+                                        const swi_chosen *chosen, uint32_t *tensor, sw_error *err);
 void swi_target_end(swi_target *target);
 
 #endif

@@ -28,7 +28,7 @@ static void expect_adjusted(const char *dir, const char *config, const char *dty
     bool changed = strcmp(config, want) == 0;
     harness_write_text(harness_path(dir, "config.json"), config);
     read_assets(dir, &a);
-    assert_ok(swi_assets_adjust(&a, dtype, untie, &limits, &changed, &err), &err);
+    assert_ok(swi_assets_adjust(&a, dtype, untie, false, &limits, &changed, &err), &err);
     assert_int_equal(changed, strcmp(config, want) != 0);
     const swi_asset *c = find_asset(&a, "config.json");
     assert_non_null(c);

@@ -91,10 +91,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (swi_assets_read(folder, &limits, &assets, &err) != SW_OK)
         return 0;
     must(assets.count == 1 && assets.has_config);
-    must(swi_assets_adjust(&assets, "bfloat16", true, &limits, &changed, &err) == SW_OK);
+    must(swi_assets_adjust(&assets, "bfloat16", true, true, &limits, &changed, &err) == SW_OK);
     must(swi_assets_read(folder, &limits, &fresh, &err) == SW_OK);
     compare(&fresh.items[0], &assets.items[0], &limits);
-    must(swi_assets_adjust(&assets, "bfloat16", true, &limits, &again, &err) == SW_OK && !again);
+    must(swi_assets_adjust(&assets, "bfloat16", true, true, &limits, &again, &err) == SW_OK &&
+         !again);
     must(changed == (fresh.items[0].size != assets.items[0].size ||
                      memcmp(fresh.items[0].data, assets.items[0].data, assets.items[0].size) != 0));
     swi_assets_free(&assets);

@@ -1,0 +1,220 @@
+#include "map/remap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/report.h"
+#include "io/store.h"
+#include "select/names.h"
+
+void swi_remap_free(swi_remap *r)
+{
+    sw_checkpoint_close(r->derived);
+    swi_mapping_free(r->mapping);
+    swi_model_free(r->model);
+    *r = (swi_remap){0};
+}
+
+/* ---- whether, and which ------------------------------------------------------------------------
+ */
+
+/* The side that the target wants; NULL: whatever names there are. */
+static const char *wanted_side(const swi_remap_in *in)
+{
+    const swi_framework *f = in->target->framework;
+    if (f->side != NULL)
+        return f->side;
+    return in->target->names[0] != '\0' ? in->target->names : f->usual_side;
+}
+
+static bool is_asked_for(const swi_remap_in *in)
+{
+    return in->target->framework->side != NULL || in->target->names[0] != '\0' ||
+           in->options->open.map != NULL || in->options->from_names != NULL ||
+           in->options->dequantise;
+}
+
+/* Something says what the model is. */
+static bool may_be_known(const swi_remap_in *in)
+{
+    return in->options->assets != NULL || in->options->open.config != NULL ||
+           swi_checkpoint_framework(in->source)->side != NULL;
+}
+
+static bool means_unknown(sw_status st)
+{
+    return st == SW_ERR_NOTFOUND || st == SW_ERR_INCOMPLETE || st == SW_ERR_CONFLICT;
+}
+
+static sw_status find_model(const swi_remap_in *in, const char *side, swi_model **out,
+                            sw_error *err)
+{
+    swi_store *assets = NULL;
+    const swi_model_ask ask_base = {.map = in->options->open.map,
+                                    .config = in->options->open.config,
+                                    .store = swi_checkpoint_store(in->source),
+                                    .side = side,
+                                    .untie = in->options->untie,
+                                    .limits = in->limits};
+    swi_model_ask ask = ask_base;
+    sw_status st = SW_OK;
+    if (in->options->assets != NULL)
+        st = swi_store_open_posix(in->options->assets, &assets, err);
+    ask.store2 = assets;
+    if (st == SW_OK)
+        st = swi_model_find(&ask, out, err);
+    swi_store_close(assets);
+    return st;
+}
+
+static sw_status names_of(const swi_selection *s, swi_named **out, sw_error *err)
+{
+    sw_status st = swi_alloc_array(s->count, sizeof **out, (void **)out, err);
+    for (size_t i = 0; st == SW_OK && i < s->count; i++)
+        (*out)[i] = (swi_named){.name = s->items[i].name, .tensor = s->items[i].source};
+    return st;
+}
+
+static sw_status find_sides(const swi_remap_in *in, const swi_model *model, const char *wanted,
+                            size_t *from, size_t *to, sw_error *err)
+{
+    swi_named *names = NULL;
+    const char *asked = in->options->from_names;
+    const bool partial = in->options->only != NULL || in->options->drop != NULL;
+    const int64_t side = swi_model_side(model, wanted);
+    if (side < 0)
+        return swi_fail(err, SW_ERR_NOTFOUND, "map %s has no side %s", swi_model_name(model),
+                        wanted);
+    if (asked == NULL)
+        asked = swi_checkpoint_framework(in->source)->side;
+    *to = (size_t)side;
+    sw_status st = names_of(in->weights, &names, err);
+    if (st == SW_OK)
+        st = swi_model_detect(model, names, in->weights->count, asked, partial, from, err);
+    free(names);
+    return st;
+}
+
+static sw_status say(const swi_remap_in *in, const swi_model *model, size_t from, size_t to,
+                     sw_error *err)
+{
+    const swi_finding_in f = {.severity = SW_NOTE, .code = "mapped"};
+    return swi_report_add(in->report, &f, err,
+                          "the tensors are those of side %s of map %s; they "
+                          "become those of side %s",
+                          swi_model_side_name(model, from), swi_model_name(model),
+                          swi_model_side_name(model, to));
+}
+
+static sw_status decide(const swi_remap_in *in, const char *wanted, swi_remap *made, sw_error *err)
+{
+    size_t from = 0;
+    sw_status st = find_model(in, wanted, &made->model, err);
+    if (st == SW_OK)
+        st = find_sides(in, made->model, wanted, &from, &made->side, err);
+    if (st != SW_OK)
+        return st;
+    const swi_mapping_in mapping = {
+        .model = made->model,
+        .from = from,
+        .to = made->side,
+        .source = in->source,
+        .partial = in->options->only != NULL || in->options->drop != NULL,
+        .dequantise = in->options->dequantise,
+        .report = in->report,
+    };
+    if (from == made->side && !is_asked_for(in))
+        return SW_OK;
+    st = swi_mapping_begin(&mapping, &made->mapping, err);
+    return st == SW_OK ? say(in, made->model, from, made->side, err) : st;
+}
+
+sw_status swi_remap_begin(const swi_remap_in *in, swi_remap *out, sw_error *err)
+{
+    const char *wanted = wanted_side(in);
+    swi_remap made = {0};
+    sw_error cause = {0};
+    if (!is_asked_for(in) && (wanted == NULL || !may_be_known(in)))
+        return SW_OK;
+    if (wanted == NULL)
+        return swi_fail(err, SW_ERR_ARG,
+                        "--map, --from-names and --dequant are for names that the target is to "
+                        "have: say which with --to %s:names=SIDE",
+                        in->target->framework->name);
+    sw_status st = decide(in, wanted, &made, &cause);
+    if (st == SW_OK) {
+        *out = made;
+        return SW_OK;
+    }
+    swi_remap_free(&made);
+    if (!is_asked_for(in) && means_unknown(st))
+        return SW_OK;
+    if (err != NULL)
+        *err = cause;
+    return st;
+}
+
+/* ---- what becomes of the selection -------------------------------------------------------------
+ */
+
+sw_status swi_remap_end(swi_remap *r, const sw_checkpoint *source, const sw_checkpoint **out,
+                        sw_error *err)
+{
+    *out = source;
+    if (r->mapping == NULL)
+        return SW_OK;
+    sw_status st = swi_mapping_end(r->mapping, &r->derived, err);
+    if (st == SW_OK)
+        st = swi_mapping_check(r->mapping, r->derived, err);
+    if (st == SW_OK)
+        *out = r->derived;
+    return st;
+}
+
+static sw_status take_mapped(swi_remap *r, const sw_convert_options *options,
+                             const swi_mapped_list *list, swi_selection *s, sw_error *err)
+{
+    const sw_catalog *catalog = sw_checkpoint_catalog(r->derived);
+    swi_chosen *items = NULL;
+    sw_status st = swi_alloc_array(list->count, sizeof *items, (void **)&items, err);
+    if (st != SW_OK)
+        return st;
+    for (size_t i = 0; i < list->count; i++) {
+        const swi_mapped *m = &list->items[i];
+        sw_tensor_info info;
+        (void)sw_catalog_tensor(catalog, m->tensor, &info);
+        items[i] = (swi_chosen){.source = m->tensor, .name = m->name, .scale = m->scale};
+        items[i].dtype = m->dtype != SW_DTYPE_NONE ? m->dtype : swi_select_dtype(options, &info);
+        if (m->scale >= 0)
+            items[i].dtype = options->dtype != SW_DTYPE_NONE ? options->dtype : SW_BF16;
+    }
+    free(s->items);
+    s->items = items;
+    s->count = list->count;
+    swi_selection_sort(s);
+    return SW_OK;
+}
+
+sw_status swi_remap_weights(swi_remap *r, const sw_convert_options *options,
+                            const sw_checkpoint *source, swi_selection *s,
+                            const sw_checkpoint **out, sw_error *err)
+{
+    swi_named *names = NULL;
+    swi_mapped_list list = {0};
+    *out = source;
+    if (r->mapping == NULL)
+        return SW_OK;
+    sw_status st = names_of(s, &names, err);
+    if (st == SW_OK)
+        st = swi_mapping_model(r->mapping, names, s->count, &list, err);
+    if (st == SW_OK && list.count == 0)
+        st = swi_fail(err, SW_ERR_ARG, "no tensor is left to write");
+    if (st == SW_OK)
+        st = swi_remap_end(r, source, out, err);
+    if (st == SW_OK)
+        st = take_mapped(r, options, &list, s, err);
+    free(list.items);
+    free(names);
+    return st;
+}
