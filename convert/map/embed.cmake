@@ -4,8 +4,15 @@
 set(SW_MAP_ARRAYS "")
 set(SW_MAP_ROWS "")
 set(number 0)
+set(names "")
 foreach(file IN LISTS SW_MAPS)
     get_filename_component(name "${file}" NAME_WE)
+    get_filename_component(folder "${file}" DIRECTORY)
+    list(APPEND names "${name}")
+endforeach()
+list(SORT names) # of names, not of files: a dot is more than a hyphen
+foreach(name IN LISTS names)
+    set(file "${folder}/${name}.yaml")
     file(READ "${file}" bytes HEX)
     # Sixteen bytes a line.
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
