@@ -235,6 +235,21 @@ class Bench:
             print(f"    {cost:+.3f} s for the digests, {allowed:.3f} s allowed", flush=True)
             remove(listed)
 
+    def case_maps(self):
+        """Tensor-parallel inference files: fused, permuted, cut; against a copy of the source."""
+        hf = self.folder("llama")
+        dcp = hf + "-dcp"
+        if not os.path.exists(dcp + ".done"):
+            remove(dcp)
+            subprocess.run([*self.convert(hf, "dcp:ranks=4")(dcp)], check=True)
+            open(dcp + ".done", "w").close()
+
+        def mapped(source, target):
+            return lambda out: [*self.convert(source, target)(out), "--config", hf]
+        self.pairs("DCP to vllm:tp=4", dcp, self.copy(dcp), mapped(dcp, "vllm:tp=4"), goal=0.95)
+        self.pairs("HF to meta:tp=4", hf, self.copy(hf), mapped(hf, "meta:tp=4"), goal=0.95)
+        self.pairs("HF to vllm:tp=4", hf, self.copy(hf), mapped(hf, "vllm:tp=4"))
+
     def case_verify(self):
         source = self.folder("rows")
         self.pairs("verify: cat of all files", source,
@@ -259,7 +274,7 @@ def main():
     options = parser.parse_args()
     options.shardwright = os.path.abspath(options.shardwright)
     order = options.cases or ["rows", "writers", "columns", "columns_rows", "cold", "digests",
-                              "verify", "metadata", "torch", "consolidate"]
+                              "maps", "verify", "metadata", "torch", "consolidate"]
     bench = Bench(options)
     for case in order:
         getattr(bench, "case_" + case)()

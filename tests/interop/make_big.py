@@ -1,10 +1,12 @@
 """Writes large DCP folders quickly with real torch, for memory and speed checks.
 
     make_big.py rows|columns|one OUT --size 4GiB [--world 4] [--tensor 64MiB] [--hf]
+    make_big.py llama OUT --size 2GiB
     make_big.py metadata OUT --chunks 1000000 [--items]
     make_big.py check OUT HF_FOLDER
 
 rows, columns: many bf16 matrices, row or column shards. one: one column-sharded tensor of --size.
+llama: Hugging Face safetensors of a model with real shapes, as many layers as make the size.
 --hf: the same tensors as DCP's sharded safetensors, the input of torch's own HF consolidation.
 metadata: only an index of that many chunks; the files are sparse, or with --items whole ones.
 check: compares a converted folder with the values, which are made again from their seeds.
@@ -22,6 +24,7 @@ import ranks
 import numpy
 import torch
 import torch.distributed.checkpoint as dcp
+from safetensors.torch import save_file
 from torch.distributed.checkpoint.filesystem import _StorageInfo
 from torch.distributed.checkpoint.metadata import (ChunkStorageMetadata, Metadata, MetadataIndex,
                                                    StorageMeta, TensorProperties,
@@ -176,10 +179,49 @@ def make_metadata(args):
     print(f"{args.chunks} chunks, .metadata {os.path.getsize(args.out + '/.metadata')} bytes")
 
 
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048,
+         "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+         "intermediate_size": 5632, "vocab_size": 32000, "tie_word_embeddings": False,
+         "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "torch_dtype": "bfloat16"}
+
+
+def llama_layer(config, n):
+    hidden, width = config["hidden_size"], config["intermediate_size"]
+    q = config["num_attention_heads"] * config["head_dim"]
+    k = config["num_key_value_heads"] * config["head_dim"]
+    shapes = {"self_attn.q_proj": (q, hidden), "self_attn.k_proj": (k, hidden),
+              "self_attn.v_proj": (k, hidden), "self_attn.o_proj": (hidden, q),
+              "mlp.gate_proj": (width, hidden), "mlp.up_proj": (width, hidden),
+              "mlp.down_proj": (hidden, width), "input_layernorm": (hidden,),
+              "post_attention_layernorm": (hidden,)}
+    return [(f"model.layers.{n}.{name}.weight", shape) for name, shape in shapes.items()]
+
+
+def make_llama(args):
+    """Two layers a file, so that no more is in memory."""
+    config, top = dict(LLAMA), [("model.embed_tokens.weight", (32000, 2048)),
+                                ("lm_head.weight", (32000, 2048)), ("model.norm.weight", (2048,))]
+    layer_bytes = 2 * sum(int(numpy.prod(shape)) for _, shape in llama_layer(config, 0))
+    config["num_hidden_layers"] = layers = max(1, parse_size(args.size) // layer_bytes - 1)
+    parts = [top] + [[t for n in range(i, min(i + 2, layers)) for t in llama_layer(config, n)]
+                     for i in range(0, layers, 2)]
+    os.makedirs(args.out)
+    weight_map = {}
+    for i, part in enumerate(parts):
+        name = f"model-{i + 1:05}-of-{len(parts):05}.safetensors"
+        weight_map.update({tensor: name for tensor, _ in part})
+        save_file({tensor: random_bf16(shape, i * 100 + k) for k, (tensor, shape) in enumerate(part)},
+                  os.path.join(args.out, name), metadata={"format": "pt"})
+    with open(os.path.join(args.out, "model.safetensors.index.json"), "w", encoding="utf-8") as file:
+        json.dump({"metadata": {}, "weight_map": weight_map}, file)
+    with open(os.path.join(args.out, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["rows", "columns", "one", "metadata", "check"])
+    parser.add_argument("mode", choices=["rows", "columns", "one", "llama", "metadata", "check"])
     parser.add_argument("out")
     parser.add_argument("converted", nargs="?")
     parser.add_argument("--size", default="1GiB")
@@ -191,7 +233,7 @@ def main():
     args = parser.parse_args()
     if args.mode == "check":
         return check_big(args)
-    (make_metadata if args.mode == "metadata" else make_big)(args)
+    {"metadata": make_metadata, "llama": make_llama}.get(args.mode, make_big)(args)
     return 0
 
 
