@@ -16,9 +16,11 @@ static const char help[] =
     "  --tree           the names as a tree, with tensors and bytes below each part\n"
     "  --values         everything that is not a tensor\n"
     "  --files          the files that hold it\n"
+    "  --emit-layout    which elements each rank holds, as a file for convert --layout\n"
     "  --from NAME, --json, --quiet\n"
     "\n"
-    "exit codes: 0; 1 a defect shows in the metadata (holes, missing files); 2 could not;\n"
+    "exit codes: 0; 1 a defect shows in the metadata (holes, missing files), or the layout does\n"
+    "not tell of all tensors; 2 could not;\n"
     "5 unsafe content\n";
 
 #define VALUE_CHARS 200
@@ -26,7 +28,7 @@ static const char help[] =
 typedef struct run {
     common c;
     const char *tensors;
-    bool tree, values, files;
+    bool tree, values, files, emit_layout;
     sw_checkpoint *checkpoint;
     const sw_catalog *catalog;
     sw_report *report;
@@ -394,14 +396,38 @@ static int show_text(run *r, sw_status st)
     return exit_code(r, st);
 }
 
+/* The document alone, so that it can go into a file. */
+static int show_layout(run *r)
+{
+    char *text = NULL;
+    size_t untold = 0;
+    sw_status st = sw_checkpoint_layout(r->checkpoint, &text, &untold, &r->err);
+    if (st != SW_OK) {
+        show_error("inspect", &r->err);
+        return exit_of(st);
+    }
+    fputs(text, stdout);
+    free(text);
+    show_findings(&r->c, r->report, stderr);
+    return untold > 0 ? EXIT_FOUND : exit_code(r, SW_OK);
+}
+
+static int show(run *r, sw_status st)
+{
+    if (r->c.json)
+        return show_json(r, st);
+    return st == SW_OK && r->emit_layout ? show_layout(r) : show_text(r, st);
+}
+
 int cmd_inspect(int argc, char **argv)
 {
     run r = {0};
     const opt options[] = {{"--tensors", OPT_TEXT, &r.tensors},
                            {"--tree", OPT_FLAG, &r.tree},
                            {"--values", OPT_FLAG, &r.values},
-                           {"--files", OPT_FLAG, &r.files}};
-    if (!parse_options(argc, argv, options, 4, 1, &r.c))
+                           {"--files", OPT_FLAG, &r.files},
+                           {"--emit-layout", OPT_FLAG, &r.emit_layout}};
+    if (!parse_options(argc, argv, options, 5, 1, &r.c))
         return EXIT_USAGE;
     if (r.c.help) {
         fputs(help, stdout);
@@ -427,7 +453,7 @@ int cmd_inspect(int argc, char **argv)
         count(&r);
     }
     sw_report_sort(r.report);
-    int code = r.c.json ? show_json(&r, st) : show_text(&r, st);
+    int code = show(&r, st);
     sw_checkpoint_close(r.checkpoint);
     sw_report_free(r.report);
     return code;

@@ -72,6 +72,14 @@ SW_API SW_MUST_USE sw_status sw_checkpoint_read(const sw_checkpoint *checkpoint,
 SW_API void sw_checkpoint_split_name(const sw_checkpoint *checkpoint, size_t tensor,
                                      const char **section, const char **name);
 
+/*
+ * The layout that the pieces of the model's tensors have, as a document of specs/notation.md
+ * (LAY-8): the simplest that gives exactly these boxes to the ranks that wrote them. *untold:
+ * tensors of which no rule tells; they are named in comments. Free *text with free().
+ */
+SW_API SW_MUST_USE sw_status sw_checkpoint_layout(const sw_checkpoint *checkpoint, char **text,
+                                                  size_t *untold, sw_error *err);
+
 /* ---- verifying ---------------------------------------------------------------------------- */
 
 typedef enum sw_level {

@@ -232,15 +232,13 @@ static sw_status no_rule(const swi_rules *rules, const char *name, sw_error *err
                        rules->meshes[0].axis[0].name);
 }
 
-sw_status swi_divide(const swi_division *division, const char *name, uint32_t axes,
-                     const int64_t *shape, swi_cut *out, sw_error *err)
+sw_status swi_divide_by(const swi_division *division, size_t rule, const char *name, uint32_t axes,
+                        const int64_t *shape, swi_cut *out, sw_error *err)
 {
-    swi_cut cut = {.division = division, .holdings = 1};
+    swi_cut cut = {.division = division, .rule = rule, .holdings = 1};
     const fitting f = {.cut = &cut, .name = name};
     swi_quoted q;
-    if (!find_rule(division->rules, name, &cut.rule))
-        return no_rule(division->rules, name, err);
-    const sw_error *failure = division->numbers[cut.rule].failure;
+    const sw_error *failure = division->numbers[rule].failure;
     if (failure != NULL) {
         if (err != NULL)
             *err = *failure;
@@ -259,6 +257,15 @@ sw_status swi_divide(const swi_division *division, const char *name, uint32_t ax
     cut.copies = swi_division_ranks(division) / cut.holdings;
     *out = cut;
     return SW_OK;
+}
+
+sw_status swi_divide(const swi_division *division, const char *name, uint32_t axes,
+                     const int64_t *shape, swi_cut *out, sw_error *err)
+{
+    size_t rule;
+    if (!find_rule(division->rules, name, &rule))
+        return no_rule(division->rules, name, err);
+    return swi_divide_by(division, rule, name, axes, shape, out, err);
 }
 
 /* ---- ranks and holdings --------------------------------------------------------------------- */

@@ -71,6 +71,10 @@ typedef struct swi_local {
  */
 SW_MUST_USE sw_status swi_divide(const swi_division *division, const char *name, uint32_t axes,
                                  const int64_t *shape, swi_cut *out, sw_error *err);
+/* The same by a rule of this number, whatever it matches. */
+SW_MUST_USE sw_status swi_divide_by(const swi_division *division, size_t rule, const char *name,
+                                    uint32_t axes, const int64_t *shape, swi_cut *out,
+                                    sw_error *err);
 /* The number of the holding that a rank (< ranks of the division) has. */
 uint64_t swi_cut_of_rank(const swi_cut *cut, uint64_t rank);
 /* The ranks of a holding, ascending: k < copies. */

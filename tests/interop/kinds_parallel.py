@@ -67,9 +67,8 @@ def _ordered(more):
     return [more.get(k, usual[k]) for k in order]
 
 
-def _save_fsdp_tp(rank, world, folder, kind, config, dims):
-    mesh = init_device_mesh("cpu", dims, mesh_dim_names=("dp", "tp"))
-    model = tiny.make_model(config)
+def tensor_parallel(model, mesh):
+    """FSDP2 over tensor parallelism on a mesh of dp and tp."""
     plan = {"self_attn.q_proj": ColwiseParallel(), "self_attn.k_proj": ColwiseParallel(),
             "self_attn.v_proj": ColwiseParallel(), "self_attn.o_proj": RowwiseParallel(),
             "mlp.gate_proj": ColwiseParallel(), "mlp.up_proj": ColwiseParallel(),
@@ -79,7 +78,12 @@ def _save_fsdp_tp(rank, world, folder, kind, config, dims):
     parallelize_module(model, mesh["tp"], {
         "model.embed_tokens": RowwiseParallel(input_layouts=Replicate()),
         "lm_head": ColwiseParallel(output_layouts=Replicate())})
-    model = shard_model(model, mesh["dp"])
+    return shard_model(model, mesh["dp"])
+
+
+def _save_fsdp_tp(rank, world, folder, kind, config, dims):
+    mesh = init_device_mesh("cpu", dims, mesh_dim_names=("dp", "tp"))
+    model = tensor_parallel(tiny.make_model(config), mesh)
     opt = tiny.make_optimizer(model, foreach=False)
     tiny.same_batch_train(model, opt)
     state = tiny.state_of(model, opt)

@@ -24,15 +24,19 @@ class Job:
     flatten: bool = False
     named: bool = False  # the new optimizer is given names
     scheduler: bool = False
+    tensor_parallel: bool = False  # FSDP2 over it, on a mesh of dp and tp
 
 
 def _resume(job, mesh):
     """Another start and other batches, so that only the checkpoint can make two runs agree."""
     config = AutoConfig.from_pretrained(f"{job.kind}/assets")
-    model = kinds_parallel.shard_model(tiny.make_model(config, seed=99), mesh)
-    opt = tiny.make_optimizer(model, named=job.named)
+    shard = kinds_parallel.tensor_parallel if job.tensor_parallel else kinds_parallel.shard_model
+    model = shard(tiny.make_model(config, seed=99), mesh)
+    opt = tiny.make_optimizer(model, named=job.named,
+                              foreach=False if job.tensor_parallel else None)
     scheduler = tiny.make_scheduler(opt) if job.scheduler else None
-    tiny.train(model, opt, steps=1, seed=5, scheduler=scheduler)
+    train = tiny.same_batch_train if job.tensor_parallel else tiny.train
+    train(model, opt, steps=1, seed=5, scheduler=scheduler)
     state = tiny.state_of(model, opt, job.flatten)
     if scheduler is not None:
         state["lr_scheduler"] = scheduler.state_dict()
@@ -46,7 +50,8 @@ def _resume(job, mesh):
 
 
 def _resume_all(rank, world, jobs, dims, out):
-    mesh = init_device_mesh("cpu", dims, mesh_dim_names=("replicate", "shard")[-len(dims):])
+    names = ("dp", "tp") if jobs[0].tensor_parallel else ("replicate", "shard")[-len(dims):]
+    mesh = init_device_mesh("cpu", dims, mesh_dim_names=names)
     for number, job in enumerate(jobs):
         went = _resume(job, mesh)
         if rank == 0:

@@ -18,6 +18,7 @@ import torch
 import checks_bad
 import checks_digests
 import checks_good
+import checks_layouts
 import checks_maps
 import checks_run
 import checks_scales
@@ -81,6 +82,8 @@ def main():
         if "hf_plain" in folders:
             kit.guarded("weights in FSDP2", checks_writers.check_weights, folders["hf_plain"])
         kit.guarded("resumed", checks_writers.check_dcp, folders)
+        checks_layouts.check_all_found(kit, folders)
+        kit.guarded("FSDP2 + TP", checks_layouts.check_tensor_parallel, folders)
         if "fsdp2_w4_nested" in folders:
             kit.guarded("DCP -> DCP", checks_writers.check_same_content, folders["fsdp2_w4_nested"])
     for kind, folder in ({} if args.bad_only else folders).items():
@@ -95,6 +98,8 @@ def main():
             kit.guarded("further tokens", checks_scales.check_further_tokens, deepseek)
     if not args.bad_only and not args.only:
         kit.guarded("demo", checks_good.check_demo)
+        kit.guarded("boxes", checks_layouts.check_boxes)
+        kit.guarded("layouts", checks_layouts.check_refusals, folders["fsdp2_w4_nested"])
         kit.guarded("numbers", checks_writers.check_numbers)
         kit.guarded("opaque tensors", checks_torch_out.check_opaque)
         kit.guarded("tuples", checks_torch_out.check_tuples)
