@@ -313,13 +313,14 @@ static sw_status set_groups(following *f, sw_error *err)
     sw_status st = SW_OK;
     for (uint32_t g = 0; st == SW_OK && g < f->o->group_count; g++) {
         swi_opt_group *group = &f->o->groups[g];
-        void *room;
+        uint32_t *room;
         size_t n = 0;
         for (size_t i = 0; i < f->count; i++)
             n += f->new_group[i] == g;
-        st = swi_arena_alloc(&f->o->arena, n * sizeof *group->parameters, &room, err);
+        st = swi_alloc_array(n, sizeof *room, (void **)&room, err);
         if (st != SW_OK)
             break;
+        free(group->parameters);
         group->parameters = room;
         group->parameter_count = 0;
         for (uint32_t i = 0; i < f->count; i++)
@@ -329,29 +330,23 @@ static sw_status set_groups(following *f, sw_error *err)
     return st;
 }
 
-static sw_status take_over(following *f, sw_error *err)
+/* The optimizer owns its lists (optimizer.h). */
+static void take_over(following *f)
 {
-    void *names, *states;
-    sw_status st = swi_arena_alloc(&f->o->arena, f->count * sizeof *f->names, &names, err);
-    if (st == SW_OK)
-        st = swi_arena_alloc(&f->o->arena, f->state_count * sizeof *f->states, &states, err);
-    if (st != SW_OK)
-        return st;
-    if (f->count > 0)
-        memcpy(names, f->names, f->count * sizeof *f->names);
-    if (f->state_count > 0)
-        memcpy(states, f->states, f->state_count * sizeof *f->states);
-    f->o->parameters = names;
+    free(f->o->parameters);
+    free(f->o->states);
+    f->o->parameters = f->names;
     f->o->parameter_count = f->count;
-    f->o->states = states;
+    f->o->states = f->states;
     f->o->state_count = f->state_count;
-    return SW_OK;
+    f->names = NULL;
+    f->states = NULL;
 }
 
 sw_status swi_mapping_optimizer(swi_mapping *m, swi_optimizer *o, sw_error *err)
 {
     following f = {.m = m, .o = o};
-    const uint32_t tensors = swi_names_count(m->to->names);
+    const uint32_t tensors = m->to->own;
     sw_status st = find_parameters(&f, err);
     if (st == SW_OK)
         st = find_states(&f, err);
@@ -366,7 +361,7 @@ sw_status swi_mapping_optimizer(swi_mapping *m, swi_optimizer *o, sw_error *err)
     if (st == SW_OK)
         st = set_groups(&f, err);
     if (st == SW_OK)
-        st = take_over(&f, err);
+        take_over(&f);
     for (size_t k = 0; f.shaped != NULL && k < f.kind_count; k++)
         free(f.shaped[k].tensor);
     free(f.shaped);
