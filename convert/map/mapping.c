@@ -423,7 +423,7 @@ static sw_status keep_scales(swi_mapping *m, swi_mapped_list *out, sw_error *err
 static sw_status make_all(swi_mapping *m, const swi_present *have, swi_mapped_list *out,
                           sw_error *err)
 {
-    const uint32_t count = swi_names_count(m->to->names);
+    const uint32_t count = m->to->own;
     const size_t scales = swi_names_count(m->from->names);
     sw_status st = swi_alloc_array(count + scales, sizeof *out->items, (void **)&out->items, err);
     for (uint32_t id = 0; st == SW_OK && id < count; id++) {
@@ -445,7 +445,7 @@ static sw_status make_all(swi_mapping *m, const swi_present *have, swi_mapped_li
 /* Without a choice of the caller all that the side must have is there. */
 static sw_status check_whole(const swi_mapping *m, const swi_present *have, sw_error *err)
 {
-    for (uint32_t id = 0; !m->in.partial && id < swi_names_count(m->to->names); id++) {
+    for (uint32_t id = 0; !m->in.partial && id < m->to->own; id++) {
         uint32_t lacking = SWI_NO_TENSOR;
         const swi_map_rule *r = &m->model->map->rules[m->to->tensors[id].rule];
         if (!r->optional && swi_mapping_is_there(m, m->to->tensors[id].first) &&

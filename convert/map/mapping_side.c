@@ -77,16 +77,18 @@ static void excuse_tied(holding *h)
         const uint32_t t = s->tensor_of[a], u = s->tensor_of[tie];
         if (t == SWI_NO_TENSOR || u == SWI_NO_TENSOR)
             continue;
-        h->excused[t] = h->excused[t] || h->tensor[u] != SWI_NO_TENSOR;
-        h->excused[u] = h->excused[u] || h->tensor[t] != SWI_NO_TENSOR;
+        /* names that only a source may have stand beside the side's own, not for them */
+        h->excused[t] = h->excused[t] || (u < s->own && h->tensor[u] != SWI_NO_TENSOR);
+        h->excused[u] = h->excused[u] || (t < s->own && h->tensor[t] != SWI_NO_TENSOR);
     }
 }
 
 static bool may_lack(const holding *h, uint32_t id)
 {
-    const swi_side_tensor *t = &h->model->sides[h->side].tensors[id];
+    const swi_side *s = &h->model->sides[h->side];
+    const swi_side_tensor *t = &s->tensors[id];
     const uint32_t group = h->model->atoms[t->first].group;
-    return h->model->map->rules[t->rule].optional || h->excused[id] ||
+    return id >= s->own || h->model->map->rules[t->rule].optional || h->excused[id] ||
            (group != SWI_NO_TENSOR && !h->there[group]);
 }
 

@@ -227,13 +227,13 @@ int64_t swi_model_side(const swi_model *m, const char *name)
 
 size_t swi_model_tensor_count(const swi_model *m, size_t side)
 {
-    return swi_names_count(m->sides[side].names);
+    return m->sides[side].own;
 }
 
 bool swi_model_tensor_at(const swi_model *m, size_t side, size_t i, swi_model_tensor *out)
 {
     const swi_side *s = &m->sides[side];
-    if (i >= swi_names_count(s->names))
+    if (i >= s->own)
         return false;
     const swi_side_tensor *t = &s->tensors[i];
     const swi_map_rule *r = &m->map->rules[t->rule];
@@ -253,7 +253,8 @@ bool swi_model_tensor_at(const swi_model *m, size_t side, size_t i, swi_model_te
 
 int64_t swi_model_tensor_find(const swi_model *m, size_t side, const char *name)
 {
-    return swi_names_find(m->sides[side].names, name, strlen(name));
+    const int64_t id = swi_names_find(m->sides[side].names, name, strlen(name));
+    return id < m->sides[side].own ? id : -1;
 }
 
 bool swi_model_ignores(const swi_model *m, size_t side, const char *name)

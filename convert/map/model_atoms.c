@@ -26,6 +26,12 @@ typedef struct tie {
     const char *to;
 } tie;
 
+typedef struct left_out {
+    size_t side;
+    uint32_t atom;
+    const char *name; /* that the side would have for it, if it were not for `when` */
+} left_out;
+
 typedef struct expanding {
     swi_model *m;
     const swi_map *map;
@@ -38,7 +44,9 @@ typedef struct expanding {
     swi_buf name;
     tie *ties;
     size_t tie_count, tie_capacity;
-    swi_arena arena; /* of their names */
+    left_out *left;
+    size_t left_count, left_capacity;
+    swi_arena arena; /* of the names of both */
 } expanding;
 
 static sw_status eval_int(const expanding *x, const swi_expr *e, swi_yaml_node at, const char *what,
@@ -133,6 +141,36 @@ static sw_status side_tensor(expanding *x, size_t side, uint32_t rule, const swi
     return SW_OK;
 }
 
+static void put_atom(swi_side *s, uint32_t id, uint32_t atom)
+{
+    swi_side_tensor *t = &s->tensors[id];
+    s->tensor_of[atom] = id;
+    if (t->count++ == 0)
+        t->first = atom;
+    else
+        s->next[t->last] = atom;
+    t->last = atom;
+}
+
+/* It may be tied to what the side has: a source may have either then (MAP-6). */
+static sw_status leave_out(expanding *x, size_t side, const swi_map_form *f, uint32_t atom,
+                           sw_error *err)
+{
+    if (f->join || f->stack)
+        return SW_OK;
+    sw_status st = make_name(x, f->name, x->m->atoms[atom].part, f->at, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&x->left, &x->left_capacity, x->left_count + 1,
+                            sizeof *x->left, err);
+    if (st != SW_OK)
+        return st;
+    left_out *l = &x->left[x->left_count];
+    *l = (left_out){.side = side, .atom = atom};
+    st = swi_arena_text(&x->arena, (const char *)x->name.data, x->name.size, &l->name, err);
+    x->left_count += st == SW_OK;
+    return st;
+}
+
 static sw_status put_on_side(expanding *x, size_t side, uint32_t rule, uint32_t atom, sw_error *err)
 {
     const swi_map_form *f = swi_form_of(x->m, side, rule);
@@ -147,23 +185,18 @@ static sw_status put_on_side(expanding *x, size_t side, uint32_t rule, uint32_t 
     if (st != SW_OK)
         return st;
     s->tensor_of[atom] = s->next[atom] = SWI_NO_TENSOR;
-    if (has)
-        st = holds(x, f->when, f->at, &has, err);
-    if (st != SW_OK || !has)
-        return st;
-    st = make_name(x, f->name, x->m->atoms[atom].part, f->at, err);
+    if (!has)
+        return SW_OK;
+    st = holds(x, f->when, f->at, &has, err);
+    if (st == SW_OK && !has)
+        return leave_out(x, side, f, atom, err);
+    if (st == SW_OK)
+        st = make_name(x, f->name, x->m->atoms[atom].part, f->at, err);
     if (st == SW_OK)
         st = side_tensor(x, side, rule, f, &id, err);
-    if (st != SW_OK)
-        return st;
-    swi_side_tensor *t = &s->tensors[id];
-    s->tensor_of[atom] = id;
-    if (t->count++ == 0)
-        t->first = atom;
-    else
-        s->next[t->last] = atom;
-    t->last = atom;
-    return SW_OK;
+    if (st == SW_OK)
+        put_atom(s, id, atom);
+    return st;
 }
 
 /* Rules further on may make the atom that this one is tied to. */
@@ -208,6 +241,40 @@ static sw_status set_ties(const expanding *x, sw_error *err)
         atom->tie = (uint32_t)to;
     }
     return SW_OK;
+}
+
+static bool is_tied_on(const expanding *x, const left_out *l)
+{
+    const swi_side *s = &x->m->sides[l->side];
+    const uint32_t to = x->m->atoms[l->atom].tie;
+    bool is = to != SWI_NO_TENSOR && s->tensor_of[to] != SWI_NO_TENSOR;
+    for (size_t i = 0; !is && i < x->tie_count; i++)
+        is = x->m->atoms[x->ties[i].atom].tie == l->atom &&
+             s->tensor_of[x->ties[i].atom] != SWI_NO_TENSOR;
+    return is;
+}
+
+/* What only a source may have, behind all that the side has itself. */
+static sw_status add_sources(expanding *x, sw_error *err)
+{
+    sw_status st = SW_OK;
+    for (size_t i = 0; i < x->map->side_count; i++)
+        x->m->sides[i].own = swi_names_count(x->m->sides[i].names);
+    for (size_t i = 0; st == SW_OK && i < x->left_count; i++) {
+        const left_out *l = &x->left[i];
+        swi_side *s = &x->m->sides[l->side];
+        const uint32_t rule = x->m->atoms[l->atom].rule;
+        uint32_t id;
+        if (!is_tied_on(x, l) || swi_names_find(s->names, l->name, strlen(l->name)) >= 0)
+            continue;
+        x->name.size = 0;
+        st = swi_buf_append_str(&x->name, l->name, err);
+        if (st == SW_OK)
+            st = side_tensor(x, l->side, rule, swi_form_of(x->m, l->side, rule), &id, err);
+        if (st == SW_OK)
+            put_atom(s, id, l->atom);
+    }
+    return st;
 }
 
 static uint32_t group_of(const expanding *x)
@@ -521,10 +588,13 @@ sw_status swi_model_expand(swi_model *m, sw_error *err)
         st = run(&x, err);
     if (st == SW_OK)
         st = set_ties(&x, err);
+    if (st == SW_OK)
+        st = add_sources(&x, err);
     for (size_t i = 0; st == SW_OK && i < m->map->side_count; i++)
         st = set_shapes(&x, i, err);
     swi_buf_free(&x.name);
     free(x.ties);
+    free(x.left);
     swi_arena_free(&x.arena);
     return st;
 }

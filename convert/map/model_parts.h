@@ -30,6 +30,9 @@ typedef struct swi_side {
     swi_names *names; /* of the tensors: same index */
     swi_side_tensor *tensors;
     size_t capacity;
+    /* Those that a target has; behind them are those that only a source may have: names of tied
+     * atoms that the side leaves out for their `when` (MAP-6). */
+    uint32_t own;
     uint32_t *tensor_of; /* by atom: the tensor that has it, or SWI_NO_TENSOR */
     size_t tensor_of_capacity;
     uint32_t *next; /* by atom: the next one of its tensor, or SWI_NO_TENSOR */
