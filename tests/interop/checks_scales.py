@@ -58,7 +58,11 @@ def check_scales(kit, folder):
             want = {n: t.to(dtype) if t.is_floating_point() else t for n, t in meant.items()}
             wrong = same(checks_good.read_hf(dest)[0], want)
             kit.check(f"fp8 -> hf, {name}: fp8 times scale of its block", not wrong, wrong[:6])
-            check_logits(kit, f"fp8 -> hf, {name}", dest, want, dtype)
+            with open(os.path.join(dest, "config.json"), encoding="utf-8") as text:
+                kit.check(f"fp8 -> hf, {name}: the configuration tells of no quantisation",
+                          not json.load(text).get("quantization_config"))
+            if dtype == torch.float32:  # torch's grouped product of bf16 wants larger experts
+                check_logits(kit, f"fp8 -> hf, {name}", dest, want)
     for label, name in (("without a scale", "model.layers.0.self_attn.o_proj.weight_scale_inv"),
                         ("with a scale of another shape", "model.layers.0.self_attn.kv_a_proj_with_mqa.weight_scale_inv")):
         bad = {n: t for n, t in stored.items() if n != name}
@@ -68,15 +72,12 @@ def check_scales(kit, folder):
         refused(kit, f"fp8 {label}", convert(kit, source, dest, "hf", "--dequant", "--dtype", "bf16"), dest, name)
 
 
-def check_logits(kit, label, dest, tensors, dtype):
+def check_logits(kit, label, dest, tensors):
     """transformers reads the result as an ordinary model and computes what these tensors give."""
-    with open(os.path.join(dest, "config.json"), encoding="utf-8") as text:
-        kit.check(f"{label}: the configuration tells of no quantisation",
-                  not json.load(text).get("quantization_config"))
     again = saved_plainly(dest, tensors)
     logits = []
     for where in (dest, again):
-        model = AutoModelForCausalLM.from_pretrained(where, dtype=dtype).eval()
+        model = AutoModelForCausalLM.from_pretrained(where, dtype="auto").eval()
         with torch.no_grad():
             logits.append(model(input_ids=kinds_maps.IDS).logits)
     kit.check(f"{label}: transformers gives the same logits", truth.same_bits(*logits))
