@@ -155,28 +155,27 @@ def check_rotation(kit, kind, folder):
                       not torch.allclose(scores(got, pattern, False), want, atol=1e-3))
 
 
-def check_optimizer(kit, folder):
+def check_optimizer(kit, folder, side):
     """Moments of a training checkpoint go where their parameters go."""
-    source, assets = os.path.join(folder, "ckpt"), os.path.join(folder, "assets")
-    middle, back = kit.path("out", "moments-titan"), kit.path("out", "moments-back")
-    label = "moments -> names=torchtitan"
-    done = convert(kit, source, middle, "dcp:ranks=2,names=torchtitan", "--config", assets)
-    if not kit.expect(label, done, 0):
+    source, config = os.path.join(folder, "ckpt"), ("--config", os.path.join(folder, "assets"))
+    middle, back, state = (kit.path("out", f"moments-{x}") for x in ("there", "back", "file.pt"))
+    label = f"moments -> names={side}"
+    if not kit.expect(label, convert(kit, source, middle, f"dcp:ranks=2,names={side}", *config), 0):
         return
-    done = convert(kit, middle, back, "dcp:ranks=2,names=hf", "--config", assets)
+    done = convert(kit, middle, back, "dcp:ranks=2,names=hf", *config)
     if kit.expect(f"{label} -> names=hf", done, 0):
         kit.expect(f"{label} -> names=hf: nothing differs", kit.run("diff", source, back), 0)
-    state, flat = kit.path("out", "moments.pt"), map_reference.embedded("llama")
-    done = convert(kit, source, state, "torch:optimizer=nested,names=torchtitan", "--config", assets)
-    if kit.expect(f"{label}, as a file", done, 0):
-        judge = map_reference.Map(flat, config_of(folder))
-        _, tensors = truth.load_truth(folder)
-        got = torch.load(state, weights_only=False)["optimizer"]["state"]
-        for moment in ("exp_avg", "exp_avg_sq"):
-            theirs = {n: tensors[f"optimizer.state.{n}.{moment}"].numpy() for n in judge.tensors["hf"]}
-            want = as_torch(judge.to_side("torchtitan", judge.from_side("hf", theirs)), torch.float32)
-            wrong = same({n: s[moment] for n, s in got.items()}, want)
-            kit.check(f"{label}: {moment} moved with its parameters", not wrong, wrong[:6])
+    done = convert(kit, source, state, f"torch:optimizer=nested,names={side}", *config)
+    if not kit.expect(f"{label}, as a file", done, 0):
+        return
+    judge = map_reference.Map(map_reference.embedded("llama"), config_of(folder))
+    _, tensors = truth.load_truth(folder)
+    got = torch.load(state, weights_only=False)["optimizer"]["state"]
+    for moment in ("exp_avg", "exp_avg_sq"):
+        theirs = {n: tensors[f"optimizer.state.{n}.{moment}"].numpy() for n in judge.tensors["hf"]}
+        want = as_torch(judge.to_side(side, judge.from_side("hf", theirs)), torch.float32)
+        wrong = same({n: s[moment] for n, s in got.items()}, want)
+        kit.check(f"{label}: {moment} moved with its parameters", not wrong, wrong[:6])
 
 
 def check_training(kit, kind, folder):
@@ -410,7 +409,8 @@ def check_trained(kit, folders):
         if kind in folders and os.path.isdir(os.path.join(folders[kind], "assets")):
             kit.guarded(f"{kind}: inference", check_training, kind, folders[kind])
     if "fsdp2_w4_nested" in folders:
-        kit.guarded("moments through a map", check_optimizer, folders["fsdp2_w4_nested"])
+        for side in ("torchtitan", "mcore"):
+            kit.guarded(f"moments to {side}", check_optimizer, folders["fsdp2_w4_nested"], side)
 
 
 def check_maps(kit, root, only=None):
