@@ -5,6 +5,7 @@
 #include "compare.h"
 #include "digest.h"
 #include "replicas.h"
+#include "shaped.h"
 #include "transform.h"
 
 static swi_budget small_budget(world *w)
@@ -278,6 +279,66 @@ static void test_scaled_in_any_budget(void **state)
     }
 }
 
+/* A weight of 300 x 200 with a scale for each block of 128 x 128, cut over ranks and files. */
+static void test_block_scales(void **state)
+{
+    static const int64_t shape[] = {300, 200}, blocks[] = {128, 128};
+    static ranks r;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        world w = {.count = 2, .crc = seed % 2 == 0, .prng = {.state = seed}};
+        sw_error err = {0};
+        sw_tally tally = {0}, right = {0};
+        swi_builder *builder = NULL;
+        sw_catalog *catalog = NULL;
+        world_sink sink;
+        uint32_t id;
+        w.tensors[0] = (world_tensor){"t0", SW_F8_E4M3FN, 2, {300, 200}, 60000, {0}};
+        w.tensors[1] = (world_tensor){"t1", SW_F32, 2, {3, 2}, 6, {0}};
+        world_build(&w);
+        assert_ok(swi_builder_from(w.catalog, NULL, &builder, &err), &err);
+        for (uint32_t i = 0; i < 2; i++) {
+            const swi_shaped_name name = {w.tensors[i].name, 2, SW_ROLE_PARAMETER};
+            swi_shaped taken = {0}, spread = {0};
+            assert_ok(swi_shaped_take(w.catalog, i, &taken, &err), &err);
+            if (i == 1)
+                assert_ok(swi_shaped_spread(&taken, 2, shape, blocks, &spread, &err), &err);
+            assert_ok(swi_shaped_put(builder, &name, i == 1 ? &spread : &taken, &id, &err), &err);
+            swi_shaped_free(&taken);
+            swi_shaped_free(&spread);
+        }
+        assert_ok(swi_builder_freeze(builder, NULL, &catalog, &err), &err);
+        uint8_t *elements = malloc(60000), *factors = malloc(240000), *made = malloc(120000);
+        assert_true(elements != NULL && factors != NULL && made != NULL);
+        for (uint64_t i = 0; i < 60000; i++) {
+            world_put(elements + i, &w.tensors[0], 0, i);
+            world_put(factors + 4 * i, &w.tensors[1], 1, i / 200 / 128 * 2 + i % 200 / 128);
+        }
+        const swi_scale_in in = {elements, SW_F8_E4M3FN, factors, SW_F32};
+        uint8_t *expected[WORLD_TENSORS_MAX] = {made};
+        swi_scale(&in, made, SW_BF16, 60000, &right);
+        ranks_begin(&r, &w, seed > 3);
+        r.left_out[1] = true;
+        r.dtypes[0] = SW_BF16;
+        r.scales[0] = 1;
+        ranks_make(&r);
+        const swi_source mapped = {.catalog = catalog, .reader = w.source.reader};
+        prove(&mapped, r.layout, 1 + world_below(&w, 100000));
+        world_sink_make(&sink, r.layout);
+        swi_budget budget = small_budget(&w);
+        write_all(&mapped, r.layout, &sink, &budget, &tally);
+        ranks_verify(&r, expected, sink.store);
+        assert_int_equal(tally.cast_overflows, right.cast_overflows);
+        free(elements);
+        free(factors);
+        free(made);
+        swi_store_close(sink.store);
+        ranks_free(&r);
+        sw_catalog_free(catalog);
+        world_free(&w);
+    }
+}
+
 /* ---- looking back --------------------------------------------------------------------------- */
 
 /* The first difference that is to be found when a byte of a file is another. */
@@ -443,7 +504,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arrays_and_copies),    cmocka_unit_test(test_resumed),
         cmocka_unit_test(test_from_ranks_to_ranks),  cmocka_unit_test(test_scaled),
-        cmocka_unit_test(test_scaled_in_any_budget), cmocka_unit_test(test_compare_pieces),
+        cmocka_unit_test(test_scaled_in_any_budget), cmocka_unit_test(test_block_scales),
+        cmocka_unit_test(test_compare_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
