@@ -125,6 +125,14 @@ typedef struct swi_map {
     size_t step_count, step_capacity;
     swi_map_scales scales;
     swi_arena arena;
+    /* names that expressions may use, while it is read: see map_parse.h */
+    struct swi_map_visible {
+        const char **names;
+        size_t count, capacity;
+        size_t first;             /* those before are not seen */
+        size_t loops;             /* from here on those of repeats */
+        const swi_map_side *axes; /* whose layouts' axes are names too; NULL: none */
+    } visible;
     /* what is freed with it */
     struct swi_map_owned *owned;
     size_t owned_count, owned_capacity;

@@ -1,126 +1,146 @@
-/* What is wrong with a map that can be read: names that nothing binds or uses (MAP-11). */
+/* What is wrong with a map that can be read: what it defines and nothing uses (MAP-11). */
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/names.h"
+#include "base/text.h"
 #include "map/map.h"
 
-static sw_status complain(const swi_map *m, swi_yaml_node at, sw_error *err, const char *what,
-                          const char *name)
+/* Names that something uses. */
+typedef struct linting {
+    const swi_map *m;
+    swi_names *used;
+    sw_status st;
+    sw_error *err;
+} linting;
+
+static void note(linting *l, const char *name)
 {
-    return swi_yaml_fail(m->doc, at, err, SW_ERR_FORMAT, "MAP-11", "%s \"%s\"", what, name);
+    uint32_t id;
+    if (l->st == SW_OK)
+        l->st = swi_names_add(l->used, name, strlen(name), &id, NULL, l->err);
 }
 
-static bool expr_uses(const swi_expr *e, const char *name)
+static void note_expr(linting *l, const swi_expr *e)
 {
     for (size_t i = 0; e != NULL && i < swi_expr_use_count(e); i++)
-        if (strcmp(swi_expr_use_at(e, i).name, name) == 0)
-            return true;
-    return false;
+        note(l, swi_expr_use_at(e, i).name);
 }
 
-static bool einops_uses(const swi_einops *e, const char *name)
+static void note_lets(linting *l, const swi_map_let *lets, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        note_expr(l, lets[i].expr);
+}
+
+static void note_einops(linting *l, const swi_einops *e)
 {
     for (size_t i = 0; e != NULL && i < swi_einops_name_count(e); i++)
-        if (strcmp(swi_einops_name(e, i, NULL), name) == 0)
-            return true;
+        note(l, swi_einops_name(e, i, NULL));
+}
+
+static void note_pattern(linting *l, const swi_pattern *p)
+{
+    for (size_t i = 0; p != NULL && i < swi_pattern_var_count(p); i++)
+        note(l, swi_pattern_var(p, i, NULL));
+}
+
+static void note_form(linting *l, const swi_map_form *f, uint32_t parts)
+{
+    note_pattern(l, f->name);
+    note_expr(l, f->when);
+    note_expr(l, f->groups);
+    for (size_t i = 0; i < f->pad_count; i++)
+        note_expr(l, f->pad[i]);
+    for (uint32_t i = 0; f->rearrange != NULL && i < parts; i++)
+        note_einops(l, f->rearrange[i]);
+}
+
+static void note_rule(linting *l, const swi_map_rule *r)
+{
+    note_expr(l, r->when);
+    note_pattern(l, r->tie);
+    note_expr(l, r->tie_when);
+    for (uint32_t i = 0; i < r->parts * r->axes; i++)
+        note_expr(l, r->shape[i]);
+    for (uint32_t i = 0; i < l->m->side_count; i++)
+        note_form(l, &r->forms[i], r->parts);
+}
+
+static void note_side(linting *l, const swi_map_side *s)
+{
+    note_expr(l, s->when);
+    note_lets(l, s->lets, s->let_count);
+    for (size_t i = 0; i < s->key_count; i++)
+        note_expr(l, s->keys[i].expr);
+    for (size_t i = 0; i < s->layout_count; i++)
+        note_expr(l, s->layouts[i].when);
+}
+
+static void note_all(linting *l)
+{
+    const swi_map *m = l->m;
+    note_expr(l, m->scales.block);
+    note_expr(l, m->scales.when);
+    note_lets(l, m->lets, m->let_count);
+    for (size_t i = 0; i < m->side_count; i++)
+        note_side(l, &m->sides[i]);
+    for (size_t i = 0; i < m->rule_count; i++)
+        note_rule(l, &m->rules[i]);
+    for (size_t i = 0; i < m->step_count; i++) {
+        note_expr(l, m->steps[i].from);
+        note_expr(l, m->steps[i].to);
+        note_expr(l, m->steps[i].when);
+        note_lets(l, m->steps[i].lets, m->steps[i].let_count);
+    }
+}
+
+/* Layouts answer for one name. */
+static bool layouts_use(const swi_map *m, const char *name)
+{
+    for (size_t i = 0; i < m->side_count; i++)
+        for (size_t k = 0; k < m->sides[i].layout_count; k++)
+            if (swi_rules_uses(m->sides[i].layouts[k].rules, name))
+                return true;
     return false;
 }
 
-static bool form_uses(const swi_map_form *f, uint32_t parts, const char *name)
+static void check_lets(linting *l, const swi_map_let *lets, size_t count)
 {
-    bool used = expr_uses(f->when, name) || expr_uses(f->groups, name);
-    for (size_t i = 0; !used && i < f->pad_count; i++)
-        used = expr_uses(f->pad[i], name);
-    for (uint32_t i = 0; !used && f->rearrange != NULL && i < parts; i++)
-        used = einops_uses(f->rearrange[i], name);
-    return used;
-}
-
-static bool rule_uses(const swi_map *m, const swi_map_rule *r, const char *name)
-{
-    bool used = expr_uses(r->when, name) || expr_uses(r->tie_when, name);
-    for (uint32_t i = 0; !used && i < r->parts * r->axes; i++)
-        used = expr_uses(r->shape[i], name);
-    for (uint32_t i = 0; !used && i < m->side_count; i++)
-        used = form_uses(&r->forms[i], r->parts, name);
-    return used;
-}
-
-static bool side_uses(const swi_map_side *s, const char *name)
-{
-    bool used = expr_uses(s->when, name);
-    for (size_t i = 0; !used && i < s->let_count; i++)
-        used = expr_uses(s->lets[i].expr, name);
-    for (size_t i = 0; !used && i < s->key_count; i++)
-        used = expr_uses(s->keys[i].expr, name);
-    for (size_t i = 0; !used && i < s->layout_count; i++)
-        used = expr_uses(s->layouts[i].when, name) || swi_rules_uses(s->layouts[i].rules, name);
-    return used;
-}
-
-static bool map_uses(const swi_map *m, const char *name)
-{
-    bool used = expr_uses(m->scales.block, name) || expr_uses(m->scales.when, name);
-    for (size_t i = 0; !used && i < m->let_count; i++)
-        used = expr_uses(m->lets[i].expr, name);
-    for (size_t i = 0; !used && i < m->side_count; i++)
-        used = side_uses(&m->sides[i], name);
-    for (size_t i = 0; !used && i < m->rule_count; i++)
-        used = rule_uses(m, &m->rules[i], name);
-    for (size_t i = 0; !used && i < m->step_count; i++) {
-        const swi_map_step *s = &m->steps[i];
-        used = expr_uses(s->from, name) || expr_uses(s->to, name) || expr_uses(s->when, name);
-        for (size_t k = 0; !used && k < s->let_count; k++)
-            used = expr_uses(s->lets[k].expr, name);
+    swi_quoted q;
+    for (size_t i = 0; l->st == SW_OK && i < count; i++) {
+        const char *name = lets[i].name;
+        if (swi_names_find(l->used, name, strlen(name)) < 0 && !layouts_use(l->m, name))
+            l->st = swi_yaml_fail(l->m->doc, lets[i].at, l->err, SW_ERR_FORMAT, "MAP-11",
+                                  "let: nothing uses \"%s\"", swi_quote_str(&q, name));
     }
-    return used;
 }
 
-/* A variable of a repeat that is a name of `let` as well would hide it. */
-static sw_status check_repeats(const swi_map *m, sw_error *err)
+static void check_sides(linting *l)
 {
-    for (size_t i = 0; i < m->step_count; i++) {
-        const char *var = m->steps[i].var;
-        for (size_t k = 0; var != NULL && k < m->let_count; k++)
-            if (strcmp(m->lets[k].name, var) == 0)
-                return complain(m, m->steps[i].at, err, "repeat hides the name of let", var);
-        for (size_t k = i; var != NULL && k-- > 0;)
-            if (m->steps[k].kind == SWI_MAP_BEGIN && m->steps[k].other > i &&
-                m->steps[k].var != NULL && strcmp(m->steps[k].var, var) == 0)
-                return complain(m, m->steps[i].at, err, "repeat hides that of a repeat around it",
-                                var);
-    }
-    return SW_OK;
-}
-
-static sw_status check_lets(const swi_map *m, sw_error *err)
-{
-    for (size_t i = 0; i < m->let_count; i++)
-        if (!map_uses(m, m->lets[i].name))
-            return complain(m, m->lets[i].at, err, "let: nothing uses", m->lets[i].name);
-    for (size_t k = 0; k < m->side_count; k++)
-        for (size_t i = 0; i < m->sides[k].let_count; i++)
-            if (!map_uses(m, m->sides[k].lets[i].name))
-                return complain(m, m->sides[k].lets[i].at, err, "let: nothing uses",
-                                m->sides[k].lets[i].name);
-    return SW_OK;
-}
-
-static sw_status check_sides(const swi_map *m, sw_error *err)
-{
-    for (size_t k = 0; k < m->side_count; k++) {
+    const swi_map *m = l->m;
+    for (size_t k = 0; l->st == SW_OK && k < m->side_count; k++) {
         bool used = false;
+        swi_quoted q;
         for (size_t i = 0; !used && i < m->rule_count; i++)
-            used = m->rules[i].forms[k].has != SWI_MAP_NOT;
+            used = m->rules[i].forms[k].has == SWI_MAP_HAS;
         if (!used)
-            return complain(m, m->sides[k].at, err, "sides: no rule has", m->sides[k].name);
+            l->st = swi_yaml_fail(m->doc, m->sides[k].at, l->err, SW_ERR_FORMAT, "MAP-11",
+                                  "sides: no rule has \"%s\"", swi_quote_str(&q, m->sides[k].name));
     }
-    return SW_OK;
 }
 
 sw_status swi_map_lint(const swi_map *map, sw_error *err)
 {
-    sw_status st = check_repeats(map, err);
-    if (st == SW_OK)
-        st = check_lets(map, err);
-    return st == SW_OK ? check_sides(map, err) : st;
+    linting l = {.m = map, .err = err};
+    l.st = swi_names_make(&l.used, err);
+    note_all(&l);
+    check_lets(&l, map->lets, map->let_count);
+    for (size_t i = 0; i < map->side_count; i++)
+        check_lets(&l, map->sides[i].lets, map->sides[i].let_count);
+    for (size_t i = 0; i < map->step_count; i++)
+        check_lets(&l, map->steps[i].lets, map->steps[i].let_count);
+    check_sides(&l);
+    swi_names_free(l.used);
+    return l.st;
 }

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/text.h"
 #include "map/map_parse.h"
 
@@ -39,6 +40,7 @@ void swi_map_free(swi_map *map)
     for (size_t i = 0; i < map->owned_count; i++)
         map->owned[i].end(map->owned[i].thing);
     free(map->owned);
+    free(map->visible.names);
     free(map->rules);
     free(map->steps);
     swi_arena_free(&map->arena);
@@ -70,6 +72,66 @@ static sw_status scalar(const swi_map *m, swi_yaml_node node, const char *what, 
     return st;
 }
 
+/* ---- names that are seen -----------------------------------------------------------------------
+ */
+
+static bool sees(const swi_map *m, const char *name)
+{
+    for (size_t i = m->visible.first; i < m->visible.count; i++)
+        if (strcmp(m->visible.names[i], name) == 0)
+            return true;
+    const swi_map_side *axes = m->visible.axes;
+    for (size_t i = 0; axes != NULL && i < axes->layout_count; i++)
+        if (swi_rules_has_axis(axes->layouts[i].rules, name))
+            return true;
+    return strcmp(name, "config") == 0;
+}
+
+sw_status swi_map_show_name(swi_map *m, swi_yaml_node at, sw_error *err)
+{
+    const char *name = swi_yaml_text(m->doc, at, NULL);
+    swi_quoted q;
+    if (strcmp(name, "config") == 0)
+        return swi_yaml_fail(m->doc, at, err, SW_ERR_FORMAT, "MAP-11",
+                             "\"config\" is the configuration itself; choose another name");
+    if (sees(m, name))
+        return swi_yaml_fail(m->doc, at, err, SW_ERR_FORMAT, "MAP-11",
+                             "\"%s\" hides a name that is defined around it; choose another",
+                             swi_quote_str(&q, name));
+    if (m->visible.count == SWI_MAP_NAMES_MAX)
+        return swi_yaml_fail(m->doc, at, err, SW_ERR_LIMIT, "MAP-11", "more than %u names",
+                             SWI_MAP_NAMES_MAX);
+    sw_status st = swi_grow_array((void **)&m->visible.names, &m->visible.capacity,
+                                  m->visible.count + 1, sizeof *m->visible.names, err);
+    if (st == SW_OK)
+        m->visible.names[m->visible.count++] = name;
+    return st;
+}
+
+static sw_status undefined(const swi_map *m, swi_yaml_node node, const char *name, size_t offset,
+                           const char *by, sw_error *err)
+{
+    swi_nearest near = swi_nearest_begin(name, strlen(name));
+    swi_quoted q, r;
+    for (size_t i = m->visible.first; i < m->visible.count; i++)
+        swi_nearest_offer(&near, m->visible.names[i]);
+    sw_status st =
+        swi_fail_at(err, SW_ERR_FORMAT, "MAP-11", offset, "%s defines \"%s\"%s%s%s", by,
+                    swi_quote_str(&q, name), near.found ? "; did you mean \"" : "",
+                    near.found ? swi_quote_str(&r, near.found) : "", near.found ? "\"?" : "");
+    return swi_yaml_fail_inside(m->doc, node, st, err);
+}
+
+static sw_status check_uses(const swi_map *m, swi_yaml_node node, const swi_expr *e, sw_error *err)
+{
+    for (size_t i = 0; i < swi_expr_use_count(e); i++) {
+        const swi_expr_use use = swi_expr_use_at(e, i);
+        if (!sees(m, use.name))
+            return undefined(m, node, use.name, use.offset_bytes, "nothing", err);
+    }
+    return SW_OK;
+}
+
 sw_status swi_map_read_expr(swi_map *m, swi_yaml_node node, const char *what, swi_expr **out,
                             sw_error *err)
 {
@@ -86,7 +148,7 @@ sw_status swi_map_read_expr(swi_map *m, swi_yaml_node node, const char *what, sw
         return swi_yaml_fail_inside(m->doc, node, st, err);
     own(m, e, end_expr);
     *out = e;
-    return SW_OK;
+    return check_uses(m, node, e, err);
 }
 
 sw_status swi_map_read_pattern(swi_map *m, swi_yaml_node node, const char *what, swi_pattern **out,
@@ -105,6 +167,27 @@ sw_status swi_map_read_pattern(swi_map *m, swi_yaml_node node, const char *what,
         return swi_yaml_fail_inside(m->doc, node, st, err);
     own(m, p, end_pattern);
     *out = p;
+    return SW_OK;
+}
+
+sw_status swi_map_read_name(swi_map *m, swi_yaml_node node, const char *what, swi_pattern **out,
+                            sw_error *err)
+{
+    sw_status st = swi_map_read_pattern(m, node, what, out, err);
+    if (st != SW_OK)
+        return st;
+    if (!swi_pattern_is_invertible(*out))
+        return swi_yaml_fail(m->doc, node, err, SW_ERR_FORMAT, "MAP-3",
+                             "a name of a rule has {n} and {a,b} alone: *, ** and (a|b) do not say "
+                             "what to write");
+    for (size_t i = 0; i < swi_pattern_var_count(*out); i++) {
+        size_t offset, k = m->visible.loops;
+        const char *var = swi_pattern_var(*out, i, &offset);
+        while (k < m->visible.count && strcmp(m->visible.names[k], var) != 0)
+            k++;
+        if (k == m->visible.count)
+            return undefined(m, node, var, offset, "no repeat around the rule", err);
+    }
     return SW_OK;
 }
 
@@ -160,9 +243,8 @@ sw_status swi_map_read_lets(swi_map *m, swi_yaml_node at, swi_map_let **out, siz
         let->name = swi_yaml_text(m->doc, key, NULL);
         let->at = key;
         st = swi_map_read_expr(m, value, "the value of a name of let", &let->expr, err);
-        if (st == SW_OK && strcmp(let->name, "config") == 0)
-            st = swi_yaml_fail(m->doc, key, err, SW_ERR_FORMAT, "MAP-11",
-                               "let: \"config\" is the configuration itself; choose another name");
+        if (st == SW_OK)
+            st = swi_map_show_name(m, key, err);
         *count = i + 1;
     }
     return st;
@@ -235,6 +317,18 @@ static sw_status read_layouts(swi_map *m, swi_yaml_node at, swi_map_side *side, 
     return st;
 }
 
+/* They come before the map's own, so they see each other alone. */
+static sw_status read_own_lets(swi_map *m, swi_yaml_node at, swi_map_side *side, sw_error *err)
+{
+    const size_t all = m->visible.count;
+    m->visible.first = all;
+    sw_status st =
+        swi_map_read_lets(m, swi_yaml_find(m->doc, at, "let"), &side->lets, &side->let_count, err);
+    m->visible.first = 0;
+    m->visible.count = all;
+    return st;
+}
+
 static sw_status read_side(swi_map *m, swi_yaml_node key, swi_yaml_node at, swi_map_side *side,
                            sw_error *err)
 {
@@ -247,18 +341,20 @@ static sw_status read_side(swi_map *m, swi_yaml_node key, swi_yaml_node at, swi_
     if (st == SW_OK)
         st = swi_yaml_get_text(m->doc, at, "config", &side->config, NULL, err);
     if (st == SW_OK)
-        st = swi_map_read_lets(m, swi_yaml_find(m->doc, at, "let"), &side->lets, &side->let_count,
-                               err);
-    if (st == SW_OK)
-        st = read_keys(m, swi_yaml_find(m->doc, at, "write"), side, err);
+        st = read_own_lets(m, at, side, err);
     if (st == SW_OK)
         st = read_ignore(m, at, side, err);
+    when = swi_yaml_find(m->doc, at, "when");
+    if (st == SW_OK && swi_yaml_is_node(when))
+        st = swi_map_read_expr(m, when, "when", &side->when, err);
+    if (st == SW_OK)
+        st = read_layouts(m, at, side, err);
     if (st != SW_OK)
         return st;
-    when = swi_yaml_find(m->doc, at, "when");
-    if (swi_yaml_is_node(when))
-        st = swi_map_read_expr(m, when, "when", &side->when, err);
-    return st == SW_OK ? read_layouts(m, at, side, err) : st;
+    m->visible.axes = side;
+    st = read_keys(m, swi_yaml_find(m->doc, at, "write"), side, err);
+    m->visible.axes = NULL;
+    return st;
 }
 
 static sw_status read_sides(swi_map *m, swi_yaml_node root, sw_error *err)
@@ -365,6 +461,7 @@ static sw_status read_head(swi_map *m, swi_yaml_node root, sw_error *err)
         st = read_sides(m, root, err);
     if (st == SW_OK)
         st = read_scales(m, swi_yaml_find(m->doc, root, "scales"), err);
+    m->visible.loops = m->visible.count;
     return st;
 }
 

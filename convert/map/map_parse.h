@@ -4,16 +4,27 @@
 
 #include "map/map.h"
 
-/* `what` is for messages. The results are the map's. */
+/* More are refused: of all of `let` and repeats that are seen at once. */
+#define SWI_MAP_NAMES_MAX 1024U
+
+/*
+ * `what` is for messages. The results are the map's. Names that nothing around defines are refused
+ * (MAP-11).
+ */
 SW_MUST_USE sw_status swi_map_read_expr(swi_map *map, swi_yaml_node node, const char *what,
                                         swi_expr **out, sw_error *err);
 SW_MUST_USE sw_status swi_map_read_pattern(swi_map *map, swi_yaml_node node, const char *what,
                                            swi_pattern **out, sw_error *err);
+/* A name that can be made: its variables are of the repeats around it. */
+SW_MUST_USE sw_status swi_map_read_name(swi_map *map, swi_yaml_node node, const char *what,
+                                        swi_pattern **out, sw_error *err);
 SW_MUST_USE sw_status swi_map_read_einops(swi_map *map, swi_yaml_node node, swi_einops **out,
                                           sw_error *err);
 /* An unquoted "_". */
 bool swi_map_is_blank(const swi_map *map, swi_yaml_node node);
-/* A mapping of names to expressions, or no node. */
+/* From here on expressions may use the name that stands at `at`; it may not hide another. */
+SW_MUST_USE sw_status swi_map_show_name(swi_map *map, swi_yaml_node at, sw_error *err);
+/* A mapping of names to expressions, or no node. Each is seen by those behind it. */
 SW_MUST_USE sw_status swi_map_read_lets(swi_map *map, swi_yaml_node at, swi_map_let **out,
                                         size_t *count, sw_error *err);
 /* Zeroed room for count + 1 things in the map's arena, its place into the pointer at `out`. */

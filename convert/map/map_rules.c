@@ -1,18 +1,26 @@
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "map/map_parse.h"
 
-static const char *const rule_keys[] = {"shape",   "when",       "tie",    "fill",
-                                        "dtype",   "optional",   "buffer", "repeat",
-                                        "tensors", "interleave", NULL};
+static const char *const rule_keys[] = {"shape", "when",     "tie",    "fill",
+                                        "dtype", "optional", "buffer", NULL};
+/* Of blocks of rules. */
+static const char *const block_keys[] = {"repeat", "tensors", "interleave", "let", NULL};
+
+static bool is_among(const char *name, const char *const *keys)
+{
+    for (size_t i = 0; keys[i] != NULL; i++)
+        if (strcmp(keys[i], name) == 0)
+            return true;
+    return false;
+}
 
 bool swi_map_rule_key(const char *name)
 {
-    for (size_t i = 0; rule_keys[i] != NULL; i++)
-        if (strcmp(rule_keys[i], name) == 0)
-            return true;
-    return false;
+    return is_among(name, rule_keys) || is_among(name, block_keys);
 }
 
 static int64_t side_of(const swi_map *m, const char *name)
@@ -104,16 +112,6 @@ static sw_status read_pad(swi_map *m, swi_yaml_node at, swi_map_form *f, sw_erro
     return st;
 }
 
-static sw_status read_name(swi_map *m, swi_yaml_node node, swi_map_form *f, sw_error *err)
-{
-    sw_status st = swi_map_read_pattern(m, node, "a name", &f->name, err);
-    if (st == SW_OK && !swi_pattern_is_invertible(f->name))
-        st = swi_yaml_fail(m->doc, node, err, SW_ERR_FORMAT, "MAP-3",
-                           "a name of a rule has {n} and {a,b} alone: *, ** and (a|b) do not say "
-                           "what to write");
-    return st;
-}
-
 static sw_status read_form(swi_map *m, swi_yaml_node node, swi_map_form *f, sw_error *err)
 {
     f->at = node;
@@ -121,7 +119,7 @@ static sw_status read_form(swi_map *m, swi_yaml_node node, swi_map_form *f, sw_e
         bool drop = !swi_yaml_is_quoted(m->doc, node) &&
                     strcmp(swi_yaml_text(m->doc, node, NULL), "drop") == 0;
         f->has = drop ? SWI_MAP_DROP : SWI_MAP_HAS;
-        return drop ? SW_OK : read_name(m, node, f, err);
+        return drop ? SW_OK : swi_map_read_name(m, node, "a name", &f->name, err);
     }
     static const char *const known[] = {"name",  "when", "rearrange", "join", "groups",
                                         "stack", "pad",  "cast",      NULL};
@@ -131,7 +129,7 @@ static sw_status read_form(swi_map *m, swi_yaml_node node, swi_map_form *f, sw_e
     if (st == SW_OK)
         st = swi_yaml_require(m->doc, node, "a side of a rule", "name", &name, err);
     if (st == SW_OK)
-        st = read_name(m, name, f, err);
+        st = swi_map_read_name(m, name, "a name", &f->name, err);
     if (st == SW_OK)
         st = optional_expr(m, node, "when", &f->when, err);
     if (st == SW_OK)
@@ -215,12 +213,21 @@ static sw_status read_tie(swi_map *m, swi_yaml_node at, swi_map_rule *r, sw_erro
     if (st == SW_OK)
         st = swi_yaml_require(m->doc, node, "tie", "to", &to, err);
     if (st == SW_OK)
-        st = swi_map_read_pattern(m, to, "the name of an atom", &r->tie, err);
-    if (st == SW_OK && (!swi_pattern_is_invertible(r->tie) || r->parts != 1 ||
-                        swi_pattern_part_count(r->tie) != 1))
+        st = swi_map_read_name(m, to, "the name of an atom", &r->tie, err);
+    if (st == SW_OK && (r->parts != 1 || swi_pattern_part_count(r->tie) != 1))
         st = swi_yaml_fail(m->doc, node, err, SW_ERR_FORMAT, "MAP-6",
                            "a tie is of one atom to one: neither side of it may have {a,b}");
     return st == SW_OK ? optional_expr(m, node, "when", &r->tie_when, err) : st;
+}
+
+/* Digits, sign, point and exponent alone: no "inf", "nan" or "0x1". */
+static bool read_number(const char *text, double *out)
+{
+    char *end;
+    if (*text == '\0' || text[strspn(text, "+-.0123456789eE")] != '\0')
+        return false;
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*out);
 }
 
 static sw_status read_fill(const swi_map *m, swi_yaml_node at, swi_map_rule *r, sw_error *err)
@@ -232,14 +239,17 @@ static sw_status read_fill(const swi_map *m, swi_yaml_node at, swi_map_rule *r, 
         st = read_dtype(m, at, "dtype", &r->dtype, err);
     if (st != SW_OK || text == NULL)
         return st;
-    char *end;
-    r->fill = strtod(text, &end);
     r->fills = true;
-    if (*end != '\0' || end == text)
-        return swi_yaml_fail(m->doc, node, err, SW_ERR_FORMAT, "MAP-7", "fill: not a number");
+    if (!read_number(text, &r->fill))
+        return swi_yaml_fail(m->doc, node, err, SW_ERR_FORMAT, "MAP-7",
+                             "fill: not a finite number");
     if (r->dtype != SW_F32 && r->dtype != SW_BF16 && r->dtype != SW_F16 && r->dtype != SW_F64)
         return swi_yaml_fail(m->doc, at, err, SW_ERR_FORMAT, "MAP-7",
                              "a rule with fill needs dtype: float32, bfloat16, float16 or float64");
+    const double most = r->dtype == SW_F16 ? 65504 : r->dtype == SW_F64 ? DBL_MAX : FLT_MAX;
+    if (fabs(r->fill) > most)
+        return swi_yaml_fail(m->doc, node, err, SW_ERR_FORMAT, "MAP-7",
+                             "fill: the type cannot hold it");
     return SW_OK;
 }
 
@@ -266,8 +276,12 @@ static sw_status read_forms(swi_map *m, swi_yaml_node at, swi_map_rule *r, sw_er
         swi_yaml_node key, value;
         swi_yaml_pair(m->doc, at, i, &key, &value);
         const char *name = swi_yaml_text(m->doc, key, NULL);
-        if (swi_map_rule_key(name))
+        if (is_among(name, rule_keys))
             continue;
+        if (is_among(name, block_keys))
+            return swi_yaml_fail(m->doc, key, err, SW_ERR_FORMAT, "MAP-9",
+                                 "\"%s\" is for a block of rules, which has its rules in tensors",
+                                 name);
         int64_t side = side_of(m, name);
         if (side < 0)
             return swi_yaml_fail(m->doc, key, err, SW_ERR_FORMAT, "MAP-11",
@@ -351,6 +365,9 @@ static sw_status read_rules(swi_map *m, swi_yaml_node at, sw_error *err)
         st = swi_yaml_known_keys(m->doc, at, "interleave", known, err);
         if (st == SW_OK)
             st = swi_yaml_expect(m->doc, list, SWI_YAML_SEQUENCE, "interleave", err);
+        if (st == SW_OK && swi_yaml_count(m->doc, list) == 0)
+            st = swi_yaml_fail(m->doc, list, err, SW_ERR_FORMAT, "MAP-15",
+                               "interleave without rules");
         for (size_t i = 0; st == SW_OK && i < swi_yaml_count(m->doc, list); i++) {
             swi_yaml_node one = swi_yaml_item(m->doc, list, i);
             st = swi_yaml_expect(m->doc, one, SWI_YAML_MAPPING, "a rule", err);
@@ -380,38 +397,48 @@ static sw_status read_range(swi_map *m, swi_yaml_node node, swi_map_step *s, sw_
                              "repeat has one variable: {n: COUNT}; nest for more");
     swi_yaml_pair(m->doc, node, 0, &key, &value);
     s->var = swi_yaml_text(m->doc, key, NULL);
-    if (swi_yaml_kind_of(m->doc, value) == SWI_YAML_SCALAR)
-        return swi_map_read_expr(m, value, "the count of a repeat", &s->to, err);
-    if (swi_yaml_kind_of(m->doc, value) != SWI_YAML_SEQUENCE || swi_yaml_count(m->doc, value) != 2)
-        return swi_yaml_fail(m->doc, value, err, SW_ERR_FORMAT, "MAP-9",
-                             "a range is a count or a list of two: [FROM, END]");
-    st = swi_map_read_expr(m, swi_yaml_item(m->doc, value, 0), "the begin", &s->from, err);
-    return st == SW_OK
-               ? swi_map_read_expr(m, swi_yaml_item(m->doc, value, 1), "the end", &s->to, err)
-               : st;
+    if (swi_yaml_kind_of(m->doc, value) == SWI_YAML_SCALAR) {
+        st = swi_map_read_expr(m, value, "the count of a repeat", &s->to, err);
+    } else if (swi_yaml_kind_of(m->doc, value) != SWI_YAML_SEQUENCE ||
+               swi_yaml_count(m->doc, value) != 2) {
+        st = swi_yaml_fail(m->doc, value, err, SW_ERR_FORMAT, "MAP-9",
+                           "a range is a count or a list of two: [FROM, END]");
+    } else {
+        st = swi_map_read_expr(m, swi_yaml_item(m->doc, value, 0), "the begin", &s->from, err);
+        if (st == SW_OK)
+            st = swi_map_read_expr(m, swi_yaml_item(m->doc, value, 1), "the end", &s->to, err);
+    }
+    return st == SW_OK ? swi_map_show_name(m, key, err) : st;
 }
 
 /* The lists of rules that are open. */
 typedef struct open_list {
     swi_yaml_node list;
     size_t next;
-    uint32_t begin; /* its step */
+    uint32_t begin;   /* its step */
+    size_t visible;   /* names around it */
+    bool is_optional; /* it, or one around it */
 } open_list;
 
-static sw_status open_repeat(swi_map *m, swi_yaml_node at, open_list *out, sw_error *err)
+static sw_status open_repeat(swi_map *m, swi_yaml_node at, const open_list *around, open_list *out,
+                             sw_error *err)
 {
+    const size_t visible = m->visible.count;
     static const char *const known[] = {"repeat", "when", "let", "optional", "tensors", NULL};
     swi_yaml_node range = swi_yaml_find(m->doc, at, "repeat"), list;
     swi_map_step s = {.kind = SWI_MAP_BEGIN, .at = at};
     sw_status st = swi_yaml_known_keys(m->doc, at, "a block of rules", known, err);
-    if (st == SW_OK && swi_yaml_is_node(range))
-        st = read_range(m, range, &s, err);
     if (st == SW_OK)
         st = optional_expr(m, at, "when", &s.when, err);
+    if (st == SW_OK && swi_yaml_is_node(range))
+        st = read_range(m, range, &s, err);
     if (st == SW_OK)
         st = swi_map_read_lets(m, swi_yaml_find(m->doc, at, "let"), &s.lets, &s.let_count, err);
     if (st == SW_OK)
         st = swi_yaml_get_bool(m->doc, at, "optional", &s.optional, err);
+    if (st == SW_OK && s.optional && around->is_optional)
+        st = swi_yaml_fail(m->doc, at, err, SW_ERR_FORMAT, "MAP-9",
+                           "optional inside of what is optional");
     if (st == SW_OK)
         st = swi_yaml_require(m->doc, at, "a block of rules", "tensors", &list, err);
     if (st == SW_OK)
@@ -419,7 +446,10 @@ static sw_status open_repeat(swi_map *m, swi_yaml_node at, open_list *out, sw_er
     if (st == SW_OK)
         st = add_step(m, &s, err);
     if (st == SW_OK)
-        *out = (open_list){.list = list, .begin = (uint32_t)m->step_count - 1};
+        *out = (open_list){.list = list,
+                           .begin = (uint32_t)m->step_count - 1,
+                           .visible = visible,
+                           .is_optional = s.optional || around->is_optional};
     return st;
 }
 
@@ -429,6 +459,7 @@ static sw_status close_repeat(swi_map *m, const open_list *l, sw_error *err)
     sw_status st = add_step(m, &s, err);
     if (st == SW_OK)
         m->steps[l->begin].other = (uint32_t)m->step_count - 1;
+    m->visible.count = l->visible;
     return st;
 }
 
@@ -459,7 +490,7 @@ sw_status swi_map_read_tensors(swi_map *m, swi_yaml_node at, sw_error *err)
         } else if (st == SW_OK && depth == SWI_YAML_MAX_DEPTH) {
             st = swi_yaml_fail(m->doc, one, err, SW_ERR_LIMIT, "MAP-9", "nested too deep");
         } else if (st == SW_OK) {
-            st = open_repeat(m, one, &open[depth], err);
+            st = open_repeat(m, one, l, &open[depth], err);
             depth++;
         }
     }
