@@ -354,6 +354,8 @@ static sw_status identify(job *j, sw_error *err)
     for (size_t i = 0; i < j->selection.leaf_count; i++)
         swi_identity_text(&id, j->selection.leaves[i].name);
     if (j->remap.mapping != NULL)
+        swi_mapping_identify(j->remap.mapping, &id);
+    else if (j->remap.model != NULL)
         swi_model_identify(j->remap.model, &id);
     for (size_t i = 0; i < j->param_names.count; i++)
         swi_identity_text(&id, j->param_names.items[i]);

@@ -11,28 +11,16 @@
 /* ---- beginning --------------------------------------------------------------------------------
  */
 
-/* Places of atoms in their tensors, and rings of those that are tied. */
+/* Places of atoms in their tensors. */
 static sw_status set_tables(swi_mapping *m, sw_error *err)
 {
     const uint32_t atoms = swi_model_atom_count(m->model);
     sw_status st = swi_alloc_array(atoms, sizeof *m->place, (void **)&m->place, err);
     if (st == SW_OK)
-        st = swi_alloc_array(atoms, sizeof *m->tied_next, (void **)&m->tied_next, err);
-    if (st == SW_OK)
         st = swi_alloc_array(m->model->group_count, sizeof *m->there, (void **)&m->there, err);
     if (st == SW_OK)
         st = swi_alloc_array(m->model->map->rule_count, sizeof *m->effects, (void **)&m->effects,
                              err);
-    for (uint32_t a = 0; st == SW_OK && a < atoms; a++)
-        m->tied_next[a] = a;
-    for (uint32_t a = 0; st == SW_OK && a < atoms; a++) {
-        const uint32_t tie = m->model->atoms[a].tie;
-        if (tie == SWI_NO_TENSOR)
-            continue;
-        const uint32_t next = m->tied_next[a];
-        m->tied_next[a] = m->tied_next[tie];
-        m->tied_next[tie] = next;
-    }
     for (uint32_t t = 0; st == SW_OK && t < swi_names_count(m->from->names); t++) {
         uint32_t place = 0;
         for (uint32_t a = m->from->tensors[t].first; a != SWI_NO_TENSOR; a = m->from->next[a])
@@ -120,7 +108,6 @@ void swi_mapping_free(swi_mapping *m)
         return;
     swi_builder_free(m->builder);
     free(m->place);
-    free(m->tied_next);
     free(m->there);
     free(m->musts);
     free(m->scales.tensor);
@@ -142,9 +129,9 @@ static bool goes_on(const swi_mapping *m, uint32_t atom)
 {
     uint32_t at = atom;
     do {
-        if (m->to->tensor_of[at] != SWI_NO_TENSOR)
+        if (swi_side_has(m->to, at))
             return true;
-        at = m->tied_next[at];
+        at = swi_next_tied(m->model, at);
     } while (at != atom);
     return false;
 }
@@ -156,16 +143,41 @@ static uint64_t atom_elements(const swi_mapping *m, uint32_t atom)
     return n;
 }
 
-/* A constant that the target does not store must be what the map says. */
+/* An atom of the source as a tensor of the derived catalog. */
+static sw_status atom_tensor(swi_mapping *m, const swi_present *have, uint32_t from, uint32_t atom,
+                             uint32_t *tensor, sw_error *err)
+{
+    swi_shaped shaped;
+    if (swi_mapping_is_plain(m->model, m->in.from, from)) {
+        *tensor = have->tensor[from];
+        return SW_OK;
+    }
+    sw_status st = swi_mapping_atom(m, have, from, atom, &shaped, err);
+    if (st != SW_OK)
+        return st;
+    st = swi_mapping_put(m, swi_names_at(m->from->names, from, NULL), SW_ROLE_OTHER, &shaped,
+                         tensor, err);
+    swi_shaped_free(&shaped);
+    return st;
+}
+
+/* MAP-7: a constant that the target does not store must be what the map says. */
 static sw_status leave_constant(swi_mapping *m, const swi_present *have, uint32_t from,
                                 uint32_t atom, sw_error *err)
 {
     const swi_map_rule *r = &m->model->map->rules[m->model->atoms[atom].rule];
-    const swi_must must = {.kind = SWI_MUST_FILL,
-                           .tensor = have->tensor[from],
-                           .pattern = swi_mapping_pattern(r->fill, r->dtype),
-                           .name = swi_names_at(m->from->names, from, NULL)};
-    return swi_mapping_must(m, &must, err);
+    swi_must must = {.kind = SWI_MUST_FILL, .name = swi_names_at(m->from->names, from, NULL)};
+    sw_tensor_info info;
+    swi_quoted q;
+    (void)sw_catalog_tensor(m->catalog, have->tensor[from], &info);
+    if (!sw_dtype_is_float(info.dtype))
+        return swi_fail_at(err, SW_ERR_CONFLICT, "MAP-7", 0,
+                           "tensor \"%s\" is %s, and by the map a constant of type %s",
+                           swi_quote_str(&q, must.name), sw_dtype_name(info.dtype),
+                           sw_dtype_name(r->dtype));
+    must.pattern = swi_mapping_pattern(r->fill, info.dtype);
+    sw_status st = atom_tensor(m, have, from, atom, &must.tensor, err);
+    return st == SW_OK ? swi_mapping_must(m, &must, err) : st;
 }
 
 static sw_status say_lost(const swi_mapping *m, uint32_t from, uint64_t elements, size_t line,
@@ -227,45 +239,33 @@ static sw_status look_at_rest(swi_mapping *m, const swi_present *have, sw_error 
 /* ---- ties -------------------------------------------------------------------------------------
  */
 
-/* An atom of the source as a tensor of the derived catalog. */
-static sw_status atom_tensor(swi_mapping *m, const swi_present *have, uint32_t from, uint32_t atom,
-                             uint32_t *tensor, sw_error *err)
+static bool is_present(const swi_mapping *m, const swi_present *have, uint32_t atom,
+                       uint32_t *tensor)
 {
-    swi_shaped shaped;
-    if (m->from->tensors[from].count == 1 &&
-        swi_form_of(m->model, m->in.from, m->model->atoms[atom].rule)->rearrange == NULL &&
-        memcmp(m->from->tensors[from].shape, m->from->tensors[from].bare,
-               sizeof m->from->tensors[from].bare) == 0) {
-        *tensor = have->tensor[from];
-        return SW_OK;
-    }
-    sw_status st = swi_mapping_atom(m, have, from, atom, &shaped, err);
-    if (st != SW_OK)
-        return st;
-    st = swi_mapping_put(m, swi_names_at(m->from->names, from, NULL), SW_ROLE_OTHER, &shaped,
-                         tensor, err);
-    swi_shaped_free(&shaped);
-    return st;
+    *tensor = m->from->tensor_of[atom];
+    return *tensor != SWI_NO_TENSOR && have->tensor[*tensor] != SWI_NO_TENSOR;
 }
 
-/* MAP-6: where both are there they must be equal. */
+/* MAP-6: all of a ring that are there must be equal, each to the one that is before it. */
 static sw_status check_ties(swi_mapping *m, const swi_present *have, sw_error *err)
 {
     sw_status st = SW_OK;
     for (uint32_t a = 0; st == SW_OK && a < swi_model_atom_count(m->model); a++) {
-        const uint32_t tie = m->model->atoms[a].tie;
-        if (tie == SWI_NO_TENSOR)
+        uint32_t t, u, before = SWI_NO_TENSOR;
+        if (!is_present(m, have, a, &t))
             continue;
-        const uint32_t t = m->from->tensor_of[a], u = m->from->tensor_of[tie];
-        if (t == SWI_NO_TENSOR || u == SWI_NO_TENSOR || have->tensor[t] == SWI_NO_TENSOR ||
-            have->tensor[u] == SWI_NO_TENSOR || have->tensor[t] == have->tensor[u])
+        for (uint32_t b = swi_next_tied(m->model, a); b != a; b = swi_next_tied(m->model, b))
+            if (b < a && is_present(m, have, b, &u) && (before == SWI_NO_TENSOR || b > before))
+                before = b;
+        if (before == SWI_NO_TENSOR)
             continue;
+        (void)is_present(m, have, before, &u);
         swi_must must = {.kind = SWI_MUST_EQUAL,
                          .name = swi_names_at(m->from->names, t, NULL),
                          .other_name = swi_names_at(m->from->names, u, NULL)};
         st = atom_tensor(m, have, t, a, &must.tensor, err);
         if (st == SW_OK)
-            st = atom_tensor(m, have, u, tie, &must.other, err);
+            st = atom_tensor(m, have, u, before, &must.other, err);
         if (st == SW_OK)
             st = swi_mapping_must(m, &must, err);
     }
@@ -475,6 +475,14 @@ sw_status swi_mapping_model(swi_mapping *m, const swi_named *named, size_t count
     else
         free(made.items);
     return st;
+}
+
+void swi_mapping_identify(const swi_mapping *m, swi_identity *identity)
+{
+    swi_model_identify(m->model, identity);
+    swi_identity_text(identity, swi_model_side_name(m->model, m->in.from));
+    swi_identity_text(identity, to_name(m));
+    swi_identity_number(identity, m->in.dequantise);
 }
 
 sw_status swi_mapping_end(swi_mapping *m, sw_checkpoint **out, sw_error *err)

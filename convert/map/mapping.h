@@ -74,6 +74,9 @@ SW_MUST_USE sw_status swi_mapping_end(swi_mapping *mapping, sw_checkpoint **out,
 SW_MUST_USE sw_status swi_mapping_check(const swi_mapping *mapping, const sw_checkpoint *derived,
                                         sw_error *err);
 
+/* All that it was made of: the same tensors become the same ones. */
+void swi_mapping_identify(const swi_mapping *mapping, swi_identity *identity);
+
 /* What each rule did, for the plan; in the order of the map. */
 typedef struct swi_mapping_effect {
     const char *from, *to; /* patterns of the two sides; "" */

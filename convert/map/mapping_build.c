@@ -286,10 +286,13 @@ sw_status swi_mapping_build(swi_mapping *m, const swi_present *have, uint32_t id
 /* ---- as it is ---------------------------------------------------------------------------------
  */
 
-static bool changes_nothing(const swi_map_form *f, const swi_side_tensor *t)
+bool swi_mapping_is_plain(const swi_model *model, size_t side, uint32_t tensor)
 {
-    return f->rearrange == NULL && !f->join && !f->stack &&
-           memcmp(t->shape, t->bare, sizeof t->bare) == 0;
+    const swi_side_tensor *t = &model->sides[side].tensors[tensor];
+    const swi_map_form *f = swi_form_of(model, side, t->rule);
+    const bool rearranges =
+        f->rearrange != NULL && f->rearrange[model->atoms[t->first].part] != NULL;
+    return !rearranges && !f->join && !f->stack && memcmp(t->shape, t->bare, sizeof t->bare) == 0;
 }
 
 bool swi_mapping_is_same(const swi_mapping *m, const swi_present *have, uint32_t id,
@@ -303,9 +306,8 @@ bool swi_mapping_is_same(const swi_mapping *m, const swi_present *have, uint32_t
     }
     if (!swi_mapping_source(m, have, t->first, &from, &as))
         return false;
-    const swi_side_tensor *s = &m->from->tensors[from];
-    if (!changes_nothing(form_of(m, m->in.to, t->rule), t) ||
-        !changes_nothing(form_of(m, m->in.from, s->rule), s))
+    if (!swi_mapping_is_plain(m->model, m->in.to, id) ||
+        !swi_mapping_is_plain(m->model, m->in.from, from))
         return false;
     *tensor = have->tensor[from];
     return true;

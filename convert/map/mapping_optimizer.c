@@ -196,6 +196,20 @@ static sw_status same_state(following *f, const swi_opt_state *a, const swi_opt_
     return st;
 }
 
+/* Elements in an order of their own (rows, columns, blocks) cannot follow what moves those of the
+ * parameter. */
+static sw_status check_stays(const following *f, const swi_opt_state *s, uint32_t to, sw_error *err)
+{
+    sw_tensor_info info;
+    uint32_t tensor, same;
+    if (!sw_value_tensor(f->o->from->graph, s->value, &tensor) ||
+        !sw_catalog_tensor(f->m->catalog, tensor, &info) || info.elements == 1 ||
+        swi_mapping_is_same(f->m, &f->model, to, &same))
+        return SW_OK;
+    return refuse(f, f->o->parameters[s->parameter], err,
+                  "a state has neither its shape nor one element, and the map changes it");
+}
+
 /* The sources of a tensor of `to`, without those that repeat: each tensor of `from` once in a row.
  */
 typedef struct source_walk {
@@ -250,8 +264,10 @@ static sw_status map_state(following *f, size_t kind, uint32_t to, uint32_t para
     if (shaped && other)
         return refuse(f, name, err,
                       "of those that it is made of some have a state of another form");
-    return shaped ? map_shaped(f, kind, to, parameter, err)
-                  : add_state(f, parameter, f->kinds[kind], first->value, err);
+    if (shaped)
+        return map_shaped(f, kind, to, parameter, err);
+    st = check_stays(f, first, to, err);
+    return st == SW_OK ? add_state(f, parameter, f->kinds[kind], first->value, err) : st;
 }
 
 /* Whether the parameter is there, and in which group. */
@@ -281,8 +297,9 @@ static sw_status find_group(const following *f, uint32_t to, bool *there, uint32
 static bool stands_back(const following *f, uint32_t to)
 {
     const uint32_t atom = f->m->to->tensors[to].first;
-    for (uint32_t a = f->m->tied_next[atom]; a != atom; a = f->m->tied_next[a])
-        if (a < atom && f->m->to->tensor_of[a] != SWI_NO_TENSOR)
+    for (uint32_t a = swi_next_tied(f->m->model, atom); a != atom;
+         a = swi_next_tied(f->m->model, a))
+        if (a < atom && swi_side_has(f->m->to, a))
             return true;
     return false;
 }

@@ -12,6 +12,12 @@
 #include "map/model_parts.h"
 #include "shaped.h"
 
+/* The next of those that are tied with this atom: a ring. */
+static inline uint32_t swi_next_tied(const swi_model *model, uint32_t atom)
+{
+    return model->atoms[atom].ring;
+}
+
 /* What must hold of the derived catalog's tensors. */
 typedef enum swi_must_kind { SWI_MUST_FILL, SWI_MUST_ZERO, SWI_MUST_EQUAL } swi_must_kind;
 typedef struct swi_must {
@@ -38,9 +44,8 @@ struct swi_mapping {
     const swi_side *from, *to;
     const sw_catalog *catalog; /* the source's */
     swi_builder *builder;
-    uint32_t *place;     /* by atom: its place in its tensor of the side `from` */
-    bool *there;         /* by group of the model: the source has something of it */
-    uint32_t *tied_next; /* by atom: the next of the ring of those that are tied */
+    uint32_t *place; /* by atom: its place in its tensor of the side `from` */
+    bool *there;     /* by group of the model: the source has something of it */
     uint32_t zero_blob;
     bool has_zero;
     swi_must *musts;
@@ -70,6 +75,8 @@ SW_MUST_USE sw_status swi_mapping_meet(swi_mapping *m, const swi_named *named, s
 /* ---- mapping_build.c --------------------------------------------------------------------------
  */
 
+/* The tensor of a side is its one atom as it is. */
+bool swi_mapping_is_plain(const swi_model *model, size_t side, uint32_t tensor);
 /* A tensor of the side `to` is one of the side `from` as it is: which. */
 bool swi_mapping_is_same(const swi_mapping *m, const swi_present *have, uint32_t to_tensor,
                          uint32_t *tensor);

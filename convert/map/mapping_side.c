@@ -22,7 +22,7 @@ bool swi_mapping_source(const swi_mapping *m, const swi_present *have, uint32_t 
             *as_atom = at;
             return true;
         }
-        at = m->tied_next[at];
+        at = swi_next_tied(m->model, at);
     } while (at != atom);
     return false;
 }
@@ -40,7 +40,6 @@ typedef struct holding {
     const swi_model *model;
     size_t side;
     uint32_t *tensor; /* by the side's tensors */
-    bool *excused;    /* likewise: one that it is tied to is there */
     bool *there;      /* by group of the model: something of it is there */
     uint64_t unknown, missing;
     const char *first_unknown, *first_missing;
@@ -66,21 +65,19 @@ static bool is_known(const swi_model *m, size_t side, const char *name)
     return swi_model_ignores(m, side, name) || is_companion(m, side, name);
 }
 
-/* What is not there may be tied to what is. */
-static void excuse_tied(holding *h)
+/* What is not there may be tied to what is: each of its atoms. */
+static bool is_excused(const holding *h, uint32_t id)
 {
     const swi_side *s = &h->model->sides[h->side];
-    for (uint32_t a = 0; a < swi_model_atom_count(h->model); a++) {
-        const uint32_t tie = h->model->atoms[a].tie;
-        if (tie == SWI_NO_TENSOR)
-            continue;
-        const uint32_t t = s->tensor_of[a], u = s->tensor_of[tie];
-        if (t == SWI_NO_TENSOR || u == SWI_NO_TENSOR)
-            continue;
+    for (uint32_t a = s->tensors[id].first; a != SWI_NO_TENSOR; a = s->next[a]) {
+        uint32_t b = swi_next_tied(h->model, a);
         /* names that only a source may have stand beside the side's own, not for them */
-        h->excused[t] = h->excused[t] || (u < s->own && h->tensor[u] != SWI_NO_TENSOR);
-        h->excused[u] = h->excused[u] || (t < s->own && h->tensor[t] != SWI_NO_TENSOR);
+        while (b != a && (!swi_side_has(s, b) || h->tensor[s->tensor_of[b]] == SWI_NO_TENSOR))
+            b = swi_next_tied(h->model, b);
+        if (b == a)
+            return false;
     }
+    return true;
 }
 
 static bool may_lack(const holding *h, uint32_t id)
@@ -88,17 +85,17 @@ static bool may_lack(const holding *h, uint32_t id)
     const swi_side *s = &h->model->sides[h->side];
     const swi_side_tensor *t = &s->tensors[id];
     const uint32_t group = h->model->atoms[t->first].group;
-    return id >= s->own || h->model->map->rules[t->rule].optional || h->excused[id] ||
-           (group != SWI_NO_TENSOR && !h->there[group]);
+    return id >= s->own || h->model->map->rules[t->rule].optional ||
+           (group != SWI_NO_TENSOR && !h->there[group]) || is_excused(h, id);
 }
 
 /* A turn of an optional repeat is there when anything of it is. */
 static void find_groups(holding *h)
 {
     const swi_side *s = &h->model->sides[h->side];
-    for (uint32_t i = 0; i < swi_names_count(s->names); i++) {
-        const uint32_t group = h->model->atoms[s->tensors[i].first].group;
-        if (group != SWI_NO_TENSOR && h->tensor[i] != SWI_NO_TENSOR)
+    for (uint32_t a = 0; a < swi_model_atom_count(h->model); a++) {
+        const uint32_t group = h->model->atoms[a].group, t = s->tensor_of[a];
+        if (group != SWI_NO_TENSOR && t != SWI_NO_TENSOR && h->tensor[t] != SWI_NO_TENSOR)
             h->there[group] = true;
     }
 }
@@ -106,10 +103,18 @@ static void find_groups(holding *h)
 static void end_holding(holding *h)
 {
     free(h->tensor);
-    free(h->excused);
     free(h->there);
     h->tensor = NULL;
-    h->excused = h->there = NULL;
+    h->there = NULL;
+}
+
+static sw_status twice(const char *name, sw_error *err)
+{
+    swi_quoted q;
+    return swi_fail(err, SW_ERR_CONFLICT,
+                    "two tensors are called \"%s\" without what comes before their names; leave "
+                    "one out with --drop",
+                    swi_quote_str(&q, name));
 }
 
 static sw_status hold(holding *h, const swi_named *have, size_t count, sw_error *err)
@@ -118,20 +123,19 @@ static sw_status hold(holding *h, const swi_named *have, size_t count, sw_error 
     const uint32_t tensors = swi_names_count(s->names);
     sw_status st = swi_alloc_array(tensors, sizeof *h->tensor, (void **)&h->tensor, err);
     if (st == SW_OK)
-        st = swi_alloc_array(tensors, sizeof *h->excused, (void **)&h->excused, err);
-    if (st == SW_OK)
         st = swi_alloc_array(h->model->group_count, sizeof *h->there, (void **)&h->there, err);
     if (st != SW_OK)
         return st;
     memset(h->tensor, 0xff, tensors * sizeof *h->tensor);
     for (size_t i = 0; i < count; i++) {
         int64_t id = swi_names_find(s->names, have[i].name, strlen(have[i].name));
+        if (id >= 0 && h->tensor[id] != SWI_NO_TENSOR)
+            return twice(have[i].name, err);
         if (id >= 0)
             h->tensor[id] = have[i].tensor;
         else if (!is_known(h->model, h->side, have[i].name) && h->unknown++ == 0)
             h->first_unknown = have[i].name;
     }
-    excuse_tied(h);
     find_groups(h);
     for (uint32_t i = 0; i < tensors; i++)
         if (h->tensor[i] == SWI_NO_TENSOR && !may_lack(h, i) && h->missing++ == 0)
@@ -146,6 +150,11 @@ static sw_status no_side(const swi_model *m, const holding *best, sw_error *err)
 {
     swi_quoted q, r;
     char unknown[512] = "", missing[512] = "";
+    if (best->model == NULL)
+        return swi_fail(err, SW_ERR_NOTFOUND,
+                        "no side of map %s has tensors of such a model; is it the configuration "
+                        "of this model?",
+                        m->map->name);
     if (best->unknown > 0)
         snprintf(unknown, sizeof unknown, "; %" PRIu64 " names are unknown to it, first \"%s\"",
                  best->unknown, swi_quote_str(&q, best->first_unknown));

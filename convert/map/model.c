@@ -78,6 +78,7 @@ sw_status swi_model_make(swi_map *map, swi_model_config *config, size_t side,
     m->config = config->graph;
     m->config_text = config->text;
     m->config_size = config->size;
+    m->untied = config->untied;
     m->limits = sw_limits_resolve(limits);
     m->config_var = (swi_expr_var){
         .name = "config",
@@ -198,8 +199,11 @@ sw_status swi_model_groups(const swi_model *m, const swi_map_form *form, int64_t
 
 void swi_model_identify(const swi_model *m, swi_identity *identity)
 {
+    swi_identity_number(identity, m->map->text_size);
     swi_identity_bytes(identity, m->map->text, m->map->text_size);
+    swi_identity_number(identity, m->config_size);
     swi_identity_bytes(identity, m->config_text, m->config_size);
+    swi_identity_number(identity, m->untied);
 }
 
 const char *swi_model_name(const swi_model *m)
@@ -246,7 +250,7 @@ bool swi_model_tensor_at(const swi_model *m, size_t side, size_t i, swi_model_te
                               .constant = r->fills,
                               .buffer = r->buffer};
     memcpy(out->shape, t->shape, sizeof out->shape);
-    if (t->count == 1 && first->tie != SWI_NO_TENSOR && s->tensor_of[first->tie] != SWI_NO_TENSOR)
+    if (t->count == 1 && first->tie != SWI_NO_TENSOR && swi_side_has(s, first->tie))
         out->tied_to = swi_names_at(s->names, s->tensor_of[first->tie], NULL);
     return true;
 }

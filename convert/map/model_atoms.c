@@ -8,8 +8,11 @@
 #include "base/text.h"
 #include "map/model_parts.h"
 
-/* Turns of all repeats together: more is a mistake in a configuration. */
-#define TURNS_MAX (UINT64_C(1) << 24)
+/* Turns of all repeats and rules looked at in them: more is a mistake in a configuration. */
+#define TURNS_MAX (UINT64_C(1) << 22)
+
+/* Tensors that are one. */
+#define RING_MAX 256U
 
 /* Names that the open repeats have together. */
 #define VARS_MAX 64U
@@ -222,9 +225,31 @@ static sw_status note_tie(expanding *x, uint32_t rule, uint32_t atom, sw_error *
     return st;
 }
 
+/* The rings of an atom and of the one that it is tied to become one. */
+static sw_status join_rings(const expanding *x, uint32_t atom, sw_error *err)
+{
+    swi_atom *atoms = x->m->atoms;
+    const uint32_t to = atoms[atom].tie, next = atoms[to].ring;
+    const swi_yaml_node at = x->map->rules[atoms[atom].rule].at;
+    uint32_t size = 1;
+    for (uint32_t a = next; a != to; a = atoms[a].ring, size++)
+        if (a == atom)
+            return swi_yaml_fail(x->map->doc, at, err, SW_ERR_CONFLICT, "MAP-6",
+                                 "tie: the two are tied already, by other ties");
+    for (uint32_t a = atoms[atom].ring; a != atom; a = atoms[a].ring)
+        size++;
+    if (size >= RING_MAX)
+        return swi_yaml_fail(x->map->doc, at, err, SW_ERR_LIMIT, "MAP-6",
+                             "tie: more than %u tensors are one", RING_MAX);
+    atoms[to].ring = atoms[atom].ring;
+    atoms[atom].ring = next;
+    return SW_OK;
+}
+
 static sw_status set_ties(const expanding *x, sw_error *err)
 {
-    for (size_t i = 0; i < x->tie_count; i++) {
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < x->tie_count; i++) {
         const tie *t = &x->ties[i];
         swi_atom *atom = &x->m->atoms[t->atom];
         const swi_map_rule *r = &x->map->rules[atom->rule];
@@ -239,19 +264,18 @@ static sw_status set_ties(const expanding *x, sw_error *err)
             return swi_yaml_fail(x->map->doc, r->at, err, SW_ERR_CONFLICT, "MAP-6",
                                  "tie: the shapes of the two differ");
         atom->tie = (uint32_t)to;
+        st = join_rings(x, t->atom, err);
     }
-    return SW_OK;
+    return st;
 }
 
 static bool is_tied_on(const expanding *x, const left_out *l)
 {
     const swi_side *s = &x->m->sides[l->side];
-    const uint32_t to = x->m->atoms[l->atom].tie;
-    bool is = to != SWI_NO_TENSOR && s->tensor_of[to] != SWI_NO_TENSOR;
-    for (size_t i = 0; !is && i < x->tie_count; i++)
-        is = x->m->atoms[x->ties[i].atom].tie == l->atom &&
-             s->tensor_of[x->ties[i].atom] != SWI_NO_TENSOR;
-    return is;
+    uint32_t a = x->m->atoms[l->atom].ring;
+    while (a != l->atom && !swi_side_has(s, a))
+        a = x->m->atoms[a].ring;
+    return a != l->atom;
 }
 
 /* What only a source may have, behind all that the side has itself. */
@@ -290,10 +314,14 @@ static sw_status add_atom(expanding *x, uint32_t rule, uint32_t part, sw_error *
     uint32_t id;
     bool is_new;
     swi_quoted q;
+    uint64_t elements;
     sw_status st = SW_OK;
     for (uint32_t k = 0; st == SW_OK && k < r->axes; k++)
         st = eval_int(x, r->shape[part * r->axes + k], r->at, "size", &atom.shape[k], err);
     atom.tie = SWI_NO_TENSOR;
+    if (st == SW_OK && !swi_shape_elements(atom.axes, atom.shape, &elements))
+        return swi_yaml_fail(x->map->doc, r->at, err, SW_ERR_CONFLICT, "MAP-4",
+                             "the shape has too many elements");
     if (st == SW_OK)
         st = make_name(x, r->forms[r->canonical].name, part, r->at, err);
     if (st == SW_OK && swi_model_atom_count(m) >= m->limits.tensors)
@@ -310,6 +338,7 @@ static sw_status add_atom(expanding *x, uint32_t rule, uint32_t part, sw_error *
                         err);
     if (st != SW_OK)
         return st;
+    atom.ring = id;
     m->atoms[id] = atom;
     st = note_tie(x, rule, id, err);
     for (size_t side = 0; st == SW_OK && side < x->map->side_count; side++)
@@ -389,9 +418,6 @@ static sw_status begin_loop(expanding *x, uint32_t *pc, sw_error *err)
 static sw_status end_loop(expanding *x, uint32_t *pc, sw_error *err)
 {
     loop *l = &x->loops[x->depth - 1];
-    if (++x->turns > TURNS_MAX)
-        return swi_yaml_fail(x->map->doc, x->map->steps[l->begin].at, err, SW_ERR_LIMIT, "MAP-9",
-                             "the repeats have too many turns");
     if (++l->at < l->to) {
         *pc = l->begin + 1;
         return begin_turn(x, err);
@@ -406,7 +432,12 @@ static sw_status run(expanding *x, sw_error *err)
 {
     sw_status st = SW_OK;
     for (uint32_t pc = 0; st == SW_OK && pc < x->map->step_count;) {
-        switch (x->map->steps[pc].kind) {
+        const swi_map_step *s = &x->map->steps[pc];
+        x->turns += 1 + s->count;
+        if (x->turns > TURNS_MAX)
+            return swi_yaml_fail(x->map->doc, s->at, err, SW_ERR_LIMIT, "MAP-9",
+                                 "the repeats have too many turns");
+        switch (s->kind) {
         case SWI_MAP_BEGIN:
             st = begin_loop(x, &pc, err);
             break;
@@ -414,7 +445,7 @@ static sw_status run(expanding *x, sw_error *err)
             st = end_loop(x, &pc, err);
             break;
         default:
-            st = add_rules(x, &x->map->steps[pc], err);
+            st = add_rules(x, s, err);
             pc++;
         }
     }
@@ -433,47 +464,59 @@ static sw_status wrong(const expanding *x, size_t side, uint32_t id, const char 
                          swi_quote_str(&q, swi_names_at(s->names, id, NULL)), why);
 }
 
-/* The parts of the first of what is stacked, joined. */
-static sw_status join_shape(const expanding *x, size_t side, uint32_t id, sw_error *err)
+/* The parts from *atom on, joined; *atom goes on to those of the next element of what is stacked.
+ */
+static sw_status join_shape(const expanding *x, size_t side, uint32_t id, uint32_t *atom,
+                            int64_t out[SW_MAX_AXES], sw_error *err)
 {
     const swi_side *s = &x->m->sides[side];
     swi_side_tensor *t = &s->tensors[id];
     const swi_map_form *f = swi_form_of(x->m, side, t->rule);
     const uint32_t parts = f->join ? x->map->rules[t->rule].parts : 1;
     int64_t shape[SW_MAX_AXES] = {0}, groups;
-    uint32_t axes, atom = t->first;
-    sw_status st = swi_model_shape(x->m, f, &x->m->atoms[atom], &t->axes, t->shape, err);
+    uint32_t axes;
+    sw_status st = swi_model_shape(x->m, f, &x->m->atoms[*atom], &t->axes, out, err);
     if (st == SW_OK)
         st = swi_model_groups(x->m, f, &groups, err);
     if (st == SW_OK && f->join && f->join_dim >= t->axes)
         return wrong(x, side, id, "join: there is no such dimension", err);
-    for (uint32_t i = 0; st == SW_OK && i < parts; i++, atom = s->next[atom]) {
-        if (atom == SWI_NO_TENSOR)
+    for (uint32_t i = 0; st == SW_OK && i < parts; i++, *atom = s->next[*atom]) {
+        if (*atom == SWI_NO_TENSOR)
             return wrong(x, side, id, "not all of its parts are there", err);
-        st = swi_model_shape(x->m, f, &x->m->atoms[atom], &axes, shape, err);
+        st = swi_model_shape(x->m, f, &x->m->atoms[*atom], &axes, shape, err);
         if (st != SW_OK)
             break;
         if (f->join && shape[f->join_dim] % groups != 0)
             return wrong(x, side, id, "a part does not divide into its groups", err);
         for (uint32_t k = 0; k < t->axes; k++)
-            if (axes != t->axes || (shape[k] != t->shape[k] && (!f->join || k != f->join_dim)))
+            if (axes != t->axes || (shape[k] != out[k] && (!f->join || k != f->join_dim)))
                 return wrong(x, side, id, "its parts do not fit together", err);
-        if (i > 0 &&
-            !swi_add_i64(t->shape[f->join_dim], shape[f->join_dim], &t->shape[f->join_dim]))
+        if (i > 0 && !swi_add_i64(out[f->join_dim], shape[f->join_dim], &out[f->join_dim]))
             return wrong(x, side, id, "too large", err);
     }
     return st;
 }
 
+/* All that is stacked must be of one shape. */
 static sw_status stack_shape(const expanding *x, size_t side, uint32_t id, sw_error *err)
 {
     swi_side_tensor *t = &x->m->sides[side].tensors[id];
     const swi_map_form *f = swi_form_of(x->m, side, t->rule);
     const uint32_t parts = f->join ? x->map->rules[t->rule].parts : 1;
+    int64_t shape[SW_MAX_AXES];
+    uint32_t atom = t->first;
     if (t->count % parts != 0 || (!f->stack && t->count != parts))
         return wrong(x, side, id, "not all of its parts are there", err);
-    if (!f->stack)
-        return SW_OK;
+    sw_status st = join_shape(x, side, id, &atom, t->shape, err);
+    while (st == SW_OK && atom != SWI_NO_TENSOR) {
+        const uint32_t axes = t->axes;
+        st = join_shape(x, side, id, &atom, shape, err);
+        if (st == SW_OK &&
+            (t->axes != axes || memcmp(shape, t->shape, axes * sizeof shape[0]) != 0))
+            return wrong(x, side, id, "stack: what is stacked differs in shape", err);
+    }
+    if (st != SW_OK || !f->stack)
+        return st;
     if (t->axes == SW_MAX_AXES || f->stack_dim > t->axes)
         return wrong(x, side, id, "stack: there is no such dimension", err);
     memmove(&t->shape[f->stack_dim + 1], &t->shape[f->stack_dim],
@@ -508,9 +551,7 @@ static sw_status set_shapes(const expanding *x, size_t side, sw_error *err)
 {
     sw_status st = SW_OK;
     for (uint32_t id = 0; st == SW_OK && id < swi_names_count(x->m->sides[side].names); id++) {
-        st = join_shape(x, side, id, err);
-        if (st == SW_OK)
-            st = stack_shape(x, side, id, err);
+        st = stack_shape(x, side, id, err);
         if (st == SW_OK)
             st = pad_shape(x, side, id, err);
     }

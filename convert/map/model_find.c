@@ -262,12 +262,13 @@ static sw_status choose(const finding *f, size_t *out, sw_error *err)
 }
 
 /* Both of a tied pair are wanted, so they are not tied. */
-static sw_status untie(const finding *f, sw_error *err)
+static sw_status untie(finding *f, sw_error *err)
 {
     static const char key[] = "tie_word_embeddings";
     sw_value pair[2] = {{0}, swi_value_of_bool(false)};
     if (!f->ask->untie || f->config.graph == NULL)
         return SW_OK;
+    f->config.untied = true;
     sw_status st =
         swi_graph_text(f->config.graph, SW_VALUE_STR, key, sizeof key - 1, &pair[0], err);
     return st == SW_OK ? swi_graph_set_items(f->config.graph, f->config.root, pair, 1, err) : st;

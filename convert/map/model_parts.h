@@ -13,6 +13,7 @@ typedef struct swi_atom {
     uint32_t rule, part;
     uint32_t axes;
     uint32_t tie;   /* the atom that it is tied to; SWI_NO_TENSOR */
+    uint32_t ring;  /* the next of those that are one with it; its own index where there is none */
     uint32_t group; /* of those that are there together or not at all; SWI_NO_TENSOR: always */
     int64_t shape[SW_MAX_AXES];
 } swi_atom;
@@ -42,6 +43,12 @@ typedef struct swi_side {
     uint32_t *layouts; /* the order that this gives */
 } swi_side;
 
+/* It has a tensor of its own for the atom. */
+static inline bool swi_side_has(const swi_side *side, uint32_t atom)
+{
+    return side->tensor_of[atom] < side->own;
+}
+
 struct swi_model {
     swi_map *map; /* owned */
     sw_limits limits;
@@ -54,6 +61,7 @@ struct swi_model {
     char *config_file;           /* for messages, or NULL */
     uint8_t *config_text;
     size_t config_size;
+    bool untied; /* the text says otherwise, the caller that it is not */
     swi_names *atom_names;
     swi_atom *atoms; /* same index */
     size_t atom_capacity;
@@ -82,6 +90,7 @@ typedef struct swi_model_config {
     sw_value root;
     uint8_t *text;
     size_t size;
+    bool untied;    /* by the caller, in the graph alone */
     char file[256]; /* its name, for messages */
     char key[64];   /* the name by which sides know it */
 } swi_model_config;
