@@ -420,14 +420,23 @@ static sw_status keep_scales(swi_mapping *m, swi_mapped_list *out, sw_error *err
     return st;
 }
 
+/* A name that the side leaves out, for what the source has under such a name too. */
+static bool is_wanted_copy(const swi_mapping *m, const swi_present *have, uint32_t id)
+{
+    const uint32_t from = m->from->tensor_of[m->to->tensors[id].first];
+    return m->in.copies && from != SWI_NO_TENSOR && have->tensor[from] != SWI_NO_TENSOR;
+}
+
 static sw_status make_all(swi_mapping *m, const swi_present *have, swi_mapped_list *out,
                           sw_error *err)
 {
-    const uint32_t count = m->to->own;
+    const uint32_t count = swi_names_count(m->to->names);
     const size_t scales = swi_names_count(m->from->names);
     sw_status st = swi_alloc_array(count + scales, sizeof *out->items, (void **)&out->items, err);
     for (uint32_t id = 0; st == SW_OK && id < count; id++) {
         uint32_t lacking = SWI_NO_TENSOR;
+        if (id >= m->to->own && !is_wanted_copy(m, have, id))
+            continue;
         switch (look_for(m, have, id, &lacking)) {
         case FOUND_NONE:
             break;
@@ -453,6 +462,11 @@ static sw_status check_whole(const swi_mapping *m, const swi_present *have, sw_e
             return lacks(m, id, lacking, err);
     }
     return SW_OK;
+}
+
+bool swi_mapping_knows(const swi_mapping *m, const char *name)
+{
+    return swi_names_find(m->from->names, name, strlen(name)) >= 0;
 }
 
 sw_status swi_mapping_model(swi_mapping *m, const swi_named *named, size_t count,

@@ -35,6 +35,7 @@ typedef struct swi_mapping_in {
     const swi_model *model;
     size_t from, to;
     const sw_checkpoint *source;
+    bool copies;     /* what is tied gets all the names that the source had for it (MAP-6) */
     bool partial;    /* tensors may have been left out by choice */
     bool dequantise; /* float8 atoms are multiplied by their block scales (MAP-10) */
     sw_report *report;
@@ -61,6 +62,8 @@ typedef struct swi_mapped_list {
  */
 SW_MUST_USE sw_status swi_mapping_model(swi_mapping *mapping, const swi_named *have, size_t count,
                                         swi_mapped_list *out, sw_error *err);
+/* Whether the side of the source has a tensor of this name. */
+bool swi_mapping_knows(const swi_mapping *mapping, const char *name);
 /*
  * The states of an optimizer follow the parameters, in place: states of a parameter's shape are
  * mapped as it is, others must be equal in all that become one. SW_ERR_CONFLICT: parameters that

@@ -120,6 +120,7 @@ static sw_status decide(const swi_remap_in *in, const char *wanted, swi_remap *m
         .from = from,
         .to = made->side,
         .source = in->source,
+        .copies = in->target->framework->takes == SWI_TAKES_STATE,
         .partial = in->options->only != NULL || in->options->drop != NULL,
         .dequantise = in->options->dequantise,
         .report = in->report,

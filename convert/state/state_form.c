@@ -245,7 +245,14 @@ static sw_status map_module(reforming *r, sw_value dict)
     swi_mapped_list list = {0};
     sw_value fresh, pair[2];
     size_t count;
+    bool known = false;
     sw_status st = names_of_module(r, dict, &names, &count);
+    for (size_t i = 0; st == SW_OK && !known && i < count; i++)
+        known = swi_mapping_knows(r->form->mapping, names[i].name);
+    if (!known) { /* tensors of something else */
+        free(names);
+        return st;
+    }
     if (st == SW_OK)
         st = swi_mapping_model(r->form->mapping, names, count, &list, r->err);
     if (st == SW_OK)
