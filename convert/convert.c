@@ -35,6 +35,7 @@ typedef struct job {
     sw_limits limits;
     sw_report *report;
     sw_convert_summary *sum;
+    sw_open_options open;
     sw_checkpoint *source;
     swi_remap remap;
     const sw_checkpoint *whole; /* the source, or what a map derives from it */
@@ -91,10 +92,27 @@ static const sw_finding *first_of(const sw_report *report, sw_severity severity)
     return NULL;
 }
 
+/* A source that is read by a model's configuration is read by that of the assets, if they have one. */
+static sw_status set_config(job *j, sw_error *err)
+{
+    swi_store *store = NULL;
+    swi_entry entry;
+    sw_error cause = {0};
+    j->open = j->options->open;
+    if (j->open.config != NULL || j->options->assets == NULL)
+        return SW_OK;
+    sw_status st = swi_store_open_posix(j->options->assets, &store, &cause);
+    if (st == SW_OK && swi_store_stat(store, "config.json", &entry, &cause) == SW_OK)
+        j->open.config = j->options->assets;
+    swi_store_close(store);
+    return st == SW_ERR_NOMEM ? swi_fail_nomem(err) : SW_OK; /* reading them will say the rest */
+}
+
 static sw_status open_source(job *j, sw_error *err)
 {
-    sw_status st =
-        sw_checkpoint_open(j->source_path, &j->options->open, j->report, &j->source, err);
+    sw_status st = set_config(j, err);
+    if (st == SW_OK)
+        st = sw_checkpoint_open(j->source_path, &j->open, j->report, &j->source, err);
     if (st != SW_OK)
         return st;
     snprintf(j->sum->framework, sizeof j->sum->framework, "%s", sw_checkpoint_framework(j->source));

@@ -116,21 +116,18 @@ static sw_status try_file(finding *f, const swi_store *store, const char *name, 
     return st;
 }
 
-/* The configuration file of a side, of the one that was asked for first. */
+/* The configuration file of a side: of the sides in their order, the first that is there. */
 static sw_status try_folder(finding *f, const swi_store *store, sw_error *err)
 {
     sw_status st = SW_OK;
-    for (int own = 1; own >= 0; own--) {
-        for (size_t i = 0; i < f->count; i++) {
-            for (uint32_t k = 0; k < f->maps[i]->side_count; k++) {
-                const swi_map_side *s = &f->maps[i]->sides[k];
-                bool asked = f->ask->side != NULL && strcmp(f->ask->side, s->name) == 0;
-                if (s->config == NULL || asked != (own == 1))
-                    continue;
-                st = try_file(f, store, s->config, err);
-                if (st != SW_OK || f->config.graph != NULL)
-                    return st;
-            }
+    for (size_t i = 0; i < f->count; i++) {
+        for (uint32_t k = 0; k < f->maps[i]->side_count; k++) {
+            const swi_map_side *s = &f->maps[i]->sides[k];
+            if (s->config == NULL)
+                continue;
+            st = try_file(f, store, s->config, err);
+            if (st != SW_OK || f->config.graph != NULL)
+                return st;
         }
     }
     return st;
