@@ -13,6 +13,7 @@
 
 #define VERSION "1"
 #define AXIS_NAME_MAX 63U
+#define COMPARED_MAX 100000U /* pairs of patterns, for rules that cannot be reached */
 
 void swi_rules_free(swi_rules *r)
 {
@@ -406,7 +407,7 @@ static sw_status read_copies(swi_rules *r, swi_rule *rule, sw_error *err)
     for (size_t i = 0; i < list.count; i++) {
         const char *text = swi_yaml_text(r->doc, list.items[i], NULL);
         const bool yes = strcmp(text, "true") == 0;
-        if (!yes && strcmp(text, "false") != 0)
+        if ((!yes && strcmp(text, "false") != 0) || swi_yaml_is_quoted(r->doc, list.items[i]))
             return swi_yaml_fail(r->doc, list.items[i], err, SW_ERR_FORMAT, "LAY-4",
                                  "copies is true or false, without quotes");
         if (yes)
@@ -456,23 +457,35 @@ static sw_status read_rule(swi_rules *r, swi_rule *rule, sw_error *err)
     return st == SW_OK ? read_how(r, rule, err) : st;
 }
 
-/* LAY-6: of each of its patterns, an earlier rule has one that matches all that it matches. */
-static sw_status check_reached(const swi_rules *r, size_t i, sw_error *err)
+/* The rule before number i that has a pattern which matches all that this one does, or NULL. */
+static sw_status find_cover(swi_rules *r, size_t i, const swi_pattern *pattern,
+                            const swi_rule **out, sw_error *err)
 {
-    const swi_rule *rule = &r->rules[i];
-    const swi_rule *by = NULL;
+    sw_status st = SW_OK;
+    *out = NULL;
+    for (size_t k = 0; k < i; k++) {
+        const swi_rule *by = &r->rules[k];
+        for (size_t o = 0; o < by->pattern_count; o++) {
+            bool covered = false;
+            if (r->compared++ < COMPARED_MAX)
+                st = swi_pattern_covers(by->patterns[o], pattern, &covered, err);
+            if (covered)
+                *out = by;
+            if (st != SW_OK || covered)
+                return st;
+        }
+    }
+    return st;
+}
+
+/* LAY-6: for each of its patterns there is one before that matches all that it matches. */
+static sw_status check_reached(swi_rules *r, size_t i, sw_error *err)
+{
+    const swi_rule *rule = &r->rules[i], *by = NULL;
     for (size_t p = 0; p < rule->pattern_count; p++) {
-        bool covered = false;
-        for (size_t k = 0; k < i && !covered; k++)
-            for (size_t o = 0; o < r->rules[k].pattern_count && !covered; o++) {
-                sw_status st =
-                    swi_pattern_covers(r->rules[k].patterns[o], rule->patterns[p], &covered, err);
-                if (st != SW_OK)
-                    return st;
-                by = covered ? &r->rules[k] : by;
-            }
-        if (!covered)
-            return SW_OK;
+        sw_status st = find_cover(r, i, rule->patterns[p], &by, err);
+        if (st != SW_OK || by == NULL)
+            return st;
     }
     swi_quoted q;
     return swi_yaml_fail(r->doc, rule->node, err, SW_ERR_FORMAT, "LAY-6",

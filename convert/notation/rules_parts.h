@@ -57,6 +57,7 @@ struct swi_rules {
     size_t mesh_count;
     swi_rule *rules;
     size_t count;
+    size_t compared; /* pairs of patterns, while it is read */
 };
 
 #endif
