@@ -62,14 +62,18 @@ typedef struct run {
     sw_error err;
     sw_status status;
     json j;
+    bool has_rules; /* all of them are written */
     bool listing; /* the plan is shown tensor by tensor */
 } run;
+
+static void end_rules(run *r);
 
 static void on_plan(void *ctx, const sw_plan_tensor *t)
 {
     run *r = ctx;
     if (r->c.json) {
         json *j = &r->j;
+        end_rules(r);
         json_object(j, NULL);
         json_text(j, "name", t->name);
         json_text(j, "source", t->source);
@@ -100,18 +104,48 @@ static void on_plan(void *ctx, const sw_plan_tensor *t)
     fputc('\n', stdout);
 }
 
-static void on_rule(void *ctx, const sw_plan_rule *r)
+/* What a rule of the map did; behind them come the tensors. */
+static void rule_to_json(json *j, const sw_plan_rule *rule)
 {
-    (void)ctx;
-    printf("map %s:%" PRIu64 "  ", r->map, r->line);
-    print_name(stdout, r->from[0] ? r->from : "(constant)");
+    json_object(j, NULL);
+    json_text(j, "map", rule->map);
+    json_number(j, "line", rule->line);
+    json_text(j, "from", rule->from);
+    json_text(j, "to", rule->to);
+    json_text(j, "what", rule->what);
+    json_number(j, "tensors", rule->tensors);
+    json_number(j, "bytes", rule->bytes);
+    json_number(j, "lost_elements", rule->lost);
+    json_bool(j, "lossy", rule->lossy);
+    json_close_object(j);
+}
+
+static void on_rule(void *ctx, const sw_plan_rule *rule)
+{
+    run *r = ctx;
+    if (r->c.json) {
+        rule_to_json(&r->j, rule);
+        return;
+    }
+    printf("map %s:%" PRIu64 "  ", rule->map, rule->line);
+    print_name(stdout, rule->from[0] ? rule->from : "(constant)");
     fputs(" -> ", stdout);
-    print_name(stdout, r->to[0] ? r->to : "(left behind)");
-    printf("  %s%s%" PRIu64 " tensors, ", r->what, r->what[0] ? "; " : "", r->tensors);
-    print_bytes(stdout, r->bytes);
-    if (r->lost > 0)
-        printf("; %" PRIu64 " elements are lost", r->lost);
-    puts(r->lossy ? " (lossy)" : "");
+    print_name(stdout, rule->to[0] ? rule->to : "(left behind)");
+    printf("  %s%s%" PRIu64 " tensors, ", rule->what, rule->what[0] ? "; " : "", rule->tensors);
+    print_bytes(stdout, rule->bytes);
+    if (rule->lost > 0)
+        printf("; %" PRIu64 " elements are lost", rule->lost);
+    puts(rule->lossy ? " (lossy)" : "");
+}
+
+/* In JSON the rules end where the tensors begin. */
+static void end_rules(run *r)
+{
+    if (!r->c.json || r->has_rules)
+        return;
+    r->has_rules = true;
+    json_close_array(&r->j);
+    json_array(&r->j, "tensors");
 }
 
 static void show_left_out(const sw_convert_summary *s)
@@ -187,6 +221,7 @@ static void end_json(run *r, int code)
 {
     const sw_convert_summary *s = &r->sum;
     json *j = &r->j;
+    end_rules(r);
     json_close_array(j);
     json_integer(j, "exit", code);
     if (r->status != SW_OK)
@@ -304,12 +339,14 @@ static int work(run *r)
         json_begin(&r->j, stdout);
         json_text(&r->j, "command", r->verb);
         json_text(&r->j, "source", r->c.positional[0]);
-        json_array(&r->j, "tensors");
+        json_array(&r->j, "rules");
     }
     bool list = r->c.json || r->listing;
     r->options.work = work_begin(&r->c, &p);
-    if (r->listing && !r->c.json)
+    if (list) {
         r->options.on_rule = on_rule;
+        r->options.rule_ctx = r;
+    }
     r->status = sw_convert(r->c.positional[0], r->c.positional[1], &r->options,
                            list ? on_plan : NULL, r, r->report, &r->sum, &r->err);
     work_end(&p);

@@ -367,6 +367,7 @@ static sw_status identify(job *j, sw_error *err)
         swi_identity_text(&id, j->selection.items[i].name);
         swi_identity_number(&id, j->selection.items[i].source);
         swi_identity_number(&id, j->selection.items[i].dtype);
+        swi_identity_number(&id, (uint64_t)(j->selection.items[i].scale + 1));
     }
     swi_identity_number(&id, j->selection.leaf_count);
     for (size_t i = 0; i < j->selection.leaf_count; i++)
