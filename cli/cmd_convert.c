@@ -63,7 +63,7 @@ typedef struct run {
     sw_status status;
     json j;
     bool has_rules; /* all of them are written */
-    bool listing; /* the plan is shown tensor by tensor */
+    bool listing;   /* the plan is shown tensor by tensor */
 } run;
 
 static void end_rules(run *r);

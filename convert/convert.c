@@ -92,7 +92,8 @@ static const sw_finding *first_of(const sw_report *report, sw_severity severity)
     return NULL;
 }
 
-/* A source that is read by a model's configuration is read by that of the assets, if they have one. */
+/* A source that is read by a model's configuration is read by that of the assets, if they have one.
+ */
 static sw_status set_config(job *j, sw_error *err)
 {
     swi_store *store = NULL;
