@@ -111,7 +111,7 @@ static sw_status make_name(expanding *x, const swi_pattern *p, uint32_t part, sw
     bind(x, p, swi_pattern_part_count(p) > 1 ? part : 0, &b);
     if (b.count < swi_pattern_var_count(p))
         return swi_yaml_fail(x->map->doc, at, err, SW_ERR_FORMAT, "MAP-11",
-                             "\"%s\": a variable that no repeat around the rule binds",
+                             "\"%s\": a variable in it is no whole number from 0 on",
                              swi_pattern_text(p));
     return swi_pattern_instantiate(p, &b, &x->name, err);
 }
