@@ -40,10 +40,15 @@ def same(got, want):
                     for n in got.keys() & want.keys() if not truth.same_bits(got[n], want[n].contiguous())]
 
 
+def cleared(path):
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.isfile(path):
+        os.remove(path)
+    return path
+
+
 def convert(kit, source, dest, target, *options):
-    shutil.rmtree(dest, ignore_errors=True)
-    if os.path.isfile(dest):
-        os.remove(dest)
+    cleared(dest)
     return kit.run("convert", source, dest, "--to", target, *options)
 
 
@@ -348,12 +353,14 @@ def check_models_refused(kit, folders):
         ("an expert is missing", mixtral, lambda t: t.pop(expert), {}, "2", (expert,)),
         ("a layer is missing", llama, lambda t: t.pop(gate), {}, "2", (gate,)),
         ("an unknown tensor", llama, lambda t: t.update({"model.layers.0.mlp.gate_prj.weight": t[gate].clone()}),
-         {}, "2", ("gate_prj", gate)),
+         {}, "2", ("gate_prj", "hf")),
     ]
     for label, folder, edit, config, tp, words in cases:
-        shutil.rmtree(dest, ignore_errors=True)
         done = convert(kit, changed(kit, folder, edit, config), dest, f"vllm:tp={tp}")
         refused(kit, label, done, dest, *words)
+    other = changed(kit, llama, lambda t: t.update({"model.layers.0.mlp.gate_prj.weight": t.pop(gate)}))
+    done = convert(kit, other, dest, "vllm:tp=2", "--from-names", "hf")
+    refused(kit, "a misspelled tensor of a side that is told", done, dest, "gate_prj", gate)
 
 
 def check_maps_refused(kit, folder):
@@ -365,15 +372,15 @@ def check_maps_refused(kit, folder):
     def tried(text):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        shutil.rmtree(dest, ignore_errors=True)
-        return kit.run("convert", os.path.join(folder, "ckpt"), dest, "--to", "vllm:tp=2", "--map", path)
+        return convert(kit, os.path.join(folder, "ckpt"), dest, "vllm:tp=2", "--map", path)
     kit.expect("a map from a file", tried(good), 0)
     rule = '        vllm: "model.layers.{n}.self_attn.o_proj.weight"\n'
     assert good.count(rule) == 1
     refused(kit, "a rule lacks a side", tried(good.replace(rule, "")), dest,
             "model.layers.0.self_attn.o_proj.weight")
-    refused(kit, "a rule drops a tensor", tried(good.replace(rule, "        vllm: drop\n")), dest,
-            "model.layers.0.self_attn.o_proj.weight")
+    kit.expect("a rule drops a tensor: what is lost is said", tried(good.replace(rule, "        vllm: drop\n")), (0, 3),
+               *(f"model.layers.{n}.self_attn.o_proj.weight" for n in (0, 1)), "1024 elements")
+    cleared(dest)
     line = good[:good.index(rule)].count("\n") + 1
     faults = [
         ("an unknown key", good.replace(rule, rule + "        vlm: x\n"), f":{line + 1}:9", "vlm"),
