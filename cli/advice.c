@@ -42,6 +42,19 @@ static const advice all[] = {
     {" digest-mismatch digest-missing digest-unlisted ",
      "it is not what was listed: see what changed with shardwright diff, and copy it again; if the "
      "change was meant, write a new list with shardwright hash"},
+    {" map-missing ",
+     "if files are missing fetch them; else it was saved from a part of the ranks (experts, "
+     "stages): "
+     "convert the checkpoint that all of them wrote, or see whether it is the right configuration"},
+    {" map-unknown ",
+     "see whether it is the right configuration or map; names that a wrapper or tool changed are "
+     "mended when it is written again (convert --strip-prefix, --add-prefix, --drop)"},
+    {" map-shape ",
+     "where these are values of one rank, convert the checkpoint that all ranks wrote; else see "
+     "whether it is the configuration of this model"},
+    {" tied-differ ",
+     "one of the two is stale and nothing tells which: take the step before, or keep both with "
+     "convert --untie"},
     {" unknown-transform ", "save it again without that transform: only its writer can undo it"},
     {" unproven ", "no framework is known to leave pieces like that: take the step before"},
     {" untrusted ", "ask whoever signed it"},

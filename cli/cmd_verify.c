@@ -20,13 +20,18 @@ static const char help[] =
     "  --run            PATH holds many checkpoints, even if it is one itself; each is looked at\n"
     "                   to --level coverage, if no other level is given\n"
     "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
-    "  --section NAME   of a list of weights: the part of the saved state dict that is the model\n"
+    "  --config PATH    and the tensors are those of the model that config.json describes (a "
+    "file,\n"
+    "                   or the folder it lies in): none missing or unknown, their shapes right,\n"
+    "                   tied ones equal. --map NAME|FILE: by another map, or one that the\n"
+    "                   configuration does not name\n"
+    "  --section NAME   for these two: the part of the saved state dict that is the model\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
     "exit codes: 0 nothing found; 1 a defect (cut, missing, corrupt, contradictory, not as "
     "listed);\n"
     "2 could not verify, or no known checkpoint; 4 --level digest was asked and nothing carries a\n"
-    "CRC, or nothing of --digests is in it; 5 unsafe content\n";
+    "CRC, nothing of --digests is in it, or no map is for --config; 5 unsafe content\n";
 
 typedef struct run {
     common c;
@@ -68,8 +73,10 @@ static int exit_code(const run *r)
         return EXIT_REFUSED;
     if (sw_report_total(r->report, SW_DEFECT) > 0)
         return EXIT_FOUND;
+    if (r->sum.nothing_mapped || r->sum.nothing_listed)
+        return EXIT_NOTHING;
     if (r->options.digests != NULL)
-        return r->sum.nothing_listed ? EXIT_NOTHING : EXIT_DONE;
+        return EXIT_DONE;
     if (r->level != NULL && r->options.level == SW_LEVEL_DIGEST && r->sum.nothing_to_check)
         return EXIT_NOTHING;
     return EXIT_DONE;
@@ -89,6 +96,30 @@ const char *verdict(int code)
     default:
         return "failed";
     }
+}
+
+static void json_model(json *j, const sw_verify_summary *s)
+{
+    json_object(j, "model");
+    json_text(j, "map", s->map);
+    json_text(j, "side", s->side);
+    json_number(j, "known", s->known_tensors);
+    json_number(j, "missing", s->missing_tensors);
+    json_number(j, "unknown", s->unknown_tensors);
+    json_number(j, "misshapen", s->misshapen_tensors);
+    json_close_object(j);
+}
+
+static void show_model(const sw_verify_summary *s)
+{
+    const bool fits = s->missing_tensors + s->unknown_tensors + s->misshapen_tensors == 0;
+    printf("as the model of the configuration (map %s): %s %s", s->map,
+           fits ? "side" : "nearest to side", s->side);
+    printf(", %" PRIu64 " tensors known", s->known_tensors);
+    if (!fits)
+        printf(", %" PRIu64 " missing, %" PRIu64 " unknown, %" PRIu64 " of another shape",
+               s->missing_tensors, s->unknown_tensors, s->misshapen_tensors);
+    fputc('\n', stdout);
 }
 
 static void show_json(const run *r, int code)
@@ -116,6 +147,8 @@ static void show_json(const run *r, int code)
             json_number(&j, "listed_tensors", r->sum.listed_tensors);
             json_number(&j, "matched_tensors", r->sum.matched_tensors);
         }
+        if (r->sum.map[0] != '\0')
+            json_model(&j, &r->sum);
     }
     json_findings(&j, r->report);
     json_end(&j);
@@ -141,6 +174,8 @@ static void show_text(const run *r, int code)
         if (r->options.digests != NULL)
             printf("as the digest list says: %" PRIu64 " of %" PRIu64 " tensors listed\n",
                    s->matched_tensors, s->listed_tensors);
+        if (s->map[0] != '\0')
+            show_model(s);
     }
     uint64_t defects = sw_report_total(r->report, SW_DEFECT);
     uint64_t dangers = sw_report_total(r->report, SW_DANGER);
@@ -149,6 +184,8 @@ static void show_text(const run *r, int code)
                dangers == 1 ? "" : "s");
     else if (code == EXIT_FOUND)
         printf("DEFECTIVE: %" PRIu64 " defect%s\n", defects, defects == 1 ? "" : "s");
+    else if (code == EXIT_NOTHING && s->nothing_mapped)
+        puts("UNCHECKED: there is no model to hold it against");
     else if (code == EXIT_NOTHING && s->nothing_listed)
         puts("UNCHECKED: no tensor of the digest list is in it");
     else if (code == EXIT_NOTHING)

@@ -94,7 +94,10 @@ typedef struct sw_verify_options {
     sw_open_options open;
     sw_work_options work;
     const char *digests; /* a digest list to hold it against, whatever the level; or NULL */
-    const char *section; /* for a list of weights: the part that is the model; NULL: found */
+    const char
+        *section; /* for a list of weights, and for a model: the part that is it; NULL: found */
+    /* With open.config or open.map the tensors are held against that model, whatever the level;
+     * from SW_LEVEL_DIGEST on, what is tied is compared. */
 } sw_verify_options;
 
 typedef struct sw_verify_summary {
@@ -109,6 +112,13 @@ typedef struct sw_verify_summary {
     uint64_t listed_tensors;  /* in the digest list */
     uint64_t matched_tensors; /* whose digest is the listed one */
     bool nothing_listed;      /* no name of the digest list is in the checkpoint */
+    /* Of the model that it was held against: */
+    char map[64], side[64];   /* whose names its tensors have, or are nearest to; "" : none was */
+    uint64_t known_tensors;   /* that the side has, or may have */
+    uint64_t missing_tensors; /* of the side, that should be there */
+    uint64_t unknown_tensors;
+    uint64_t misshapen_tensors; /* known, and of another shape */
+    bool nothing_mapped;        /* there is no map for the configuration */
 } sw_verify_summary;
 
 /*

@@ -5,6 +5,7 @@
 #include "base/report.h"
 #include "check/hash.h"
 #include "check/replica_check.h"
+#include "check/verify_model.h"
 #include "check/verify_values.h"
 #include "run/step_found.h"
 #include "run/times_check.h"
@@ -195,6 +196,8 @@ sw_status sw_verify(const char *path, const sw_verify_options *options, sw_repor
         st = swi_steps_check(c, report, err);
     if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
         st = swi_times_check(c, report, err);
+    if (st == SW_OK && (o->open.config != NULL || o->open.map != NULL))
+        st = swi_verify_model(c, o, report, &sum, err);
     if (st == SW_OK && o->digests != NULL)
         st = check_digests(c, o, report, &sum, err);
     sw_checkpoint_close(c);

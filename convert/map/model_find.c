@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/text.h"
@@ -73,7 +74,7 @@ static sw_status find_maps(finding *f, sw_error *err)
         st = swi_buf_printf(&list, err, "%s%s", i > 0 ? ", " : "", name);
     swi_quoted q;
     if (st == SW_OK)
-        st = swi_fail(err, SW_ERR_NOTFOUND,
+        st = swi_fail(err, SW_ERR_ARG,
                       "--map %s: no map is called so; there are %.*s, or give a file",
                       swi_quote_str(&q, asked ? asked : ""), (int)list.size,
                       list.data ? (const char *)list.data : "");
@@ -139,21 +140,30 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-static sw_status given_config(finding *f, const char *path, sw_error *err)
+static sw_status given_folder(finding *f, const char *path, sw_error *err)
 {
     swi_store *store = NULL;
-    sw_error cause = {0};
     swi_quoted q;
-    sw_status st = swi_store_open_posix(path, &store, &cause);
-    if (st == SW_OK) {
+    sw_status st = swi_store_open_posix(path, &store, err);
+    if (st == SW_OK)
         st = try_folder(f, store, err);
-        swi_store_close(store);
-        if (st == SW_OK && f->config.graph == NULL)
-            st = swi_fail(err, SW_ERR_NOTFOUND, "%s: no configuration (config.json) lies there",
-                          swi_quote_str(&q, path));
+    swi_store_close(store);
+    if (st == SW_OK && f->config.graph == NULL)
+        return swi_fail(err, SW_ERR_NOTFOUND, "%s: no configuration (config.json) lies there",
+                        swi_quote_str(&q, path));
+    return st;
+}
+
+/* A file may be called anything. */
+static sw_status given_config(finding *f, const char *path, sw_error *err)
+{
+    struct stat found;
+    uint8_t *data;
+    size_t size;
+    sw_status st;
+    if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
+        st = given_folder(f, path, err);
     } else {
-        uint8_t *data;
-        size_t size;
         st = swi_read_file(path, CONFIG_MAX, &data, &size, err);
         if (st == SW_OK)
             st = take_config(f, data, size, path, base_name(path), err);

@@ -131,6 +131,8 @@ static sw_status judge(sw_run *run, swi_candidate *c, const sw_verify_options *o
     if (st == SW_OK) {
         st = sw_verify((const char *)path.data, &o, found, &sum, &cause);
         sw_report_sort(found);
+        if (st == SW_OK && sum.nothing_mapped)
+            st = swi_fail(&cause, SW_ERR_NOTFOUND, "there is no model to hold it against");
         if (st != SW_OK && swi_error_of_machine(&cause)) {
             if (err != NULL)
                 *err = cause;

@@ -372,8 +372,8 @@ sw_status swi_select_check_whole(const sw_checkpoint *checkpoint, const sw_repor
     return SW_OK;
 }
 
-sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *options,
-                     sw_report *report, swi_selection *out, sw_error *err)
+sw_status swi_select_any(const sw_checkpoint *checkpoint, const sw_convert_options *options,
+                         sw_report *report, swi_selection *out, sw_error *err)
 {
     swi_selection made = {0};
     selecting s = {.checkpoint = checkpoint,
@@ -390,8 +390,6 @@ sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *
     }
     if (st == SW_OK)
         st = find_settled(&s, err);
-    if (st == SW_OK)
-        st = swi_select_check_whole(checkpoint, report, &made, err);
     swi_buf_free(&s.name);
     if (st != SW_OK) {
         swi_selection_free(&made);
@@ -399,4 +397,18 @@ sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *
     }
     *out = made;
     return SW_OK;
+}
+
+sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *options,
+                     sw_report *report, swi_selection *out, sw_error *err)
+{
+    swi_selection made = {0};
+    sw_status st = swi_select_any(checkpoint, options, report, &made, err);
+    if (st == SW_OK)
+        st = swi_select_check_whole(checkpoint, report, &made, err);
+    if (st == SW_OK)
+        *out = made;
+    else
+        swi_selection_free(&made);
+    return st;
 }

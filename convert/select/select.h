@@ -31,6 +31,10 @@ typedef struct swi_selection {
  */
 SW_MUST_USE sw_status swi_select(const sw_checkpoint *checkpoint, const sw_convert_options *options,
                                  sw_report *report, swi_selection *out, sw_error *err);
+/* The same, damaged or not: what is looked at alone. */
+SW_MUST_USE sw_status swi_select_any(const sw_checkpoint *checkpoint,
+                                     const sw_convert_options *options, sw_report *report,
+                                     swi_selection *out, sw_error *err);
 struct swi_remap;
 /*
  * The whole state dict in the form that the target wants, its tensors those of *whole: the

@@ -18,8 +18,9 @@ import torch_file  # noqa: E402
 BINARY = os.environ.get("SHARDWRIGHT", "build/shardwright")
 UPDATE = os.environ.get("SW_GOLDEN_UPDATE", "") not in ("", "0")
 
-# Bytes of memory depend on the platform.
+# Bytes of memory depend on the platform, lines on what else a map says.
 VARIES = [(re.compile(r"^(  catalog +)[0-9.]+ [kM]?B of memory", re.M), r"\1(SIZE) of memory"),
+          (re.compile(r"(\(.*map \S+), line [0-9]+"), r"\1, line (LINE)"),
           (re.compile(r"^memory: about .*$", re.M), "memory: about (SIZE)"),
           (re.compile(r'("(catalog_bytes|peak_memory_bytes)": )[0-9]+'), r"\1(SIZE)")]
 
