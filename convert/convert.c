@@ -70,6 +70,11 @@ static sw_status read_layout(job *j, sw_error *err)
     const char *path = j->options->layout;
     if (path == NULL)
         return SW_OK;
+    if (j->target.framework->side != NULL)
+        return swi_fail(err, SW_ERR_ARG,
+                        "--to %s divides as side %s of the map says: give another --map, not "
+                        "--layout",
+                        j->target.framework->name, j->target.framework->side);
     if (!j->target.framework->divides)
         return swi_fail(err, SW_ERR_ARG,
                         "--layout is for targets whose ranks hold parts of tensors, --to %s has "
@@ -476,6 +481,10 @@ static swi_publish_in publish_in(const job *j)
         .dest = j->dest,
         .one_file = j->target.framework->one_file,
         .by_pieces = j->target.framework->side != NULL,
+        .open = {.from = j->target.framework->name,
+                 .map = j->open.map,
+                 .config = j->open.config,
+                 .limits = j->open.limits},
         .id = j->id,
         .hashed = {.weights = j->selection.settled, .as = all ? j->options->dtype : SW_DTYPE_NONE},
         .options = j->options,

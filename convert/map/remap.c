@@ -42,6 +42,13 @@ static bool may_be_known(const swi_remap_in *in)
            swi_checkpoint_framework(in->source)->side != NULL;
 }
 
+/* A map that was given says what the files of the source are, and nothing of the target. */
+static bool is_for_reading(const swi_remap_in *in)
+{
+    return swi_checkpoint_framework(in->source)->side != NULL && in->options->from_names == NULL &&
+           !in->options->dequantise;
+}
+
 static bool means_unknown(sw_status st)
 {
     return st == SW_ERR_NOTFOUND || st == SW_ERR_INCOMPLETE || st == SW_ERR_CONFLICT;
@@ -137,6 +144,8 @@ sw_status swi_remap_begin(const swi_remap_in *in, swi_remap *out, sw_error *err)
     swi_remap made = {0};
     sw_error cause = {0};
     if (!is_asked_for(in) && (wanted == NULL || !may_be_known(in)))
+        return SW_OK;
+    if (wanted == NULL && is_for_reading(in))
         return SW_OK;
     if (wanted == NULL)
         return swi_fail(err, SW_ERR_ARG,

@@ -222,12 +222,12 @@ static sw_status open_result(const publishing *p, sw_checkpoint **out, sw_error 
     const char *folder = swi_txn_partial(p->txn);
     swi_buf path = {0};
     if (!p->in->one_file)
-        return sw_checkpoint_open(folder, NULL, NULL, out, err);
+        return sw_checkpoint_open(folder, &p->in->open, NULL, out, err);
     sw_status st = swi_buf_printf(&path, err, "%s/%s", folder, swi_catalog_path(p->catalog, 0));
     if (st == SW_OK)
         st = swi_buf_u8(&path, 0, err);
     if (st == SW_OK)
-        st = sw_checkpoint_open((const char *)path.data, NULL, NULL, out, err);
+        st = sw_checkpoint_open((const char *)path.data, &p->in->open, NULL, out, err);
     swi_buf_free(&path);
     return st;
 }

@@ -9,7 +9,8 @@ typedef struct swi_publish_in {
     const sw_checkpoint *source;
     const swi_layout *layout;
     const char *dest;
-    bool one_file;  /* the layout's only file is to be called `dest` */
+    bool one_file;        /* the layout's only file is to be called `dest` */
+    sw_open_options open; /* how the result is read back */
     bool by_pieces; /* who opens it may see tensors of other names or shapes than the layout's */
     const char *id; /* of the partial folder */
     swi_hash_in hashed; /* what a digest list says of itself */
