@@ -35,6 +35,9 @@ static const advice all[] = {
     {" hole ",
      "see whether a rank's file is missing (verify --json lists all); else it was never written: "
      "take the step before"},
+    {" unknown-tensor bad-shape ",
+     "the files are of another model than the configuration: name the right one with --config, or "
+     "a map of your own with --map"},
     {" duplicate-tensor mixed-files ",
      "files of two saves lie in one folder: keep those of one of them"},
     {" replicas-differ ",

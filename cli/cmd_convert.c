@@ -18,6 +18,8 @@ static const char convert_help[] =
     "  --to hf[:shard=SIZE]   Hugging Face safetensors (shards of 5GB by default)\n"
     "  --to dcp[:ranks=N][,replicate=R][,tp=T]   a DCP folder, with all (also fsdp2:dp=N)\n"
     "  --to torch[:form=zip|legacy]       one file of torch.save, with the same (also ddp)\n"
+    "  --to vllm:tp=N[,part=SIZE]         N ranks' files for vLLM's sharded_state, weights\n"
+    "  --to meta:tp=N         N consolidated files of torch.save with params.json, weights\n"
     "  --to TARGET:optimizer=FORM   nested or flat (by name), ids (by number; not in DCP), keep\n"
     "  --param-names FILE     names of the model's parameters in order, for optimizers by number\n"
     "  --layout FILE          which elements each rank holds (tp=T needs it)\n"

@@ -16,6 +16,7 @@
 #include "container/safetensors.h"
 #include "frameworks.h"
 #include "io/filecache.h"
+#include "sharded/sharded.h"
 #include "source/shards.h"
 
 #define SUFFIX ".safetensors"
@@ -23,7 +24,8 @@
 
 static bool is_shard(const swi_listing_entry *e)
 {
-    return e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, SUFFIX);
+    return e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, SUFFIX) &&
+           !swi_sharded_owns(e->name);
 }
 
 /* A lone index, or one numbered file of several, is a part of a checkpoint and none by itself. */

@@ -212,8 +212,8 @@ static sw_status nothing_found(const char *path, sw_error *err)
     swi_quoted q;
     return swi_fail(err, SW_ERR_FORMAT,
                     "%s: no checkpoint of a known kind here, nor one level below; known are a DCP "
-                    "folder (.metadata and *.distcp), Hugging Face safetensors and files of "
-                    "torch.save",
+                    "folder (.metadata and *.distcp), Hugging Face safetensors, files of ranks of "
+                    "inference engines and files of torch.save",
                     swi_quote_str(&q, path));
 }
 

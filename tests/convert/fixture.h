@@ -45,20 +45,29 @@ static inline void outcome_free(outcome *o)
     *o = (outcome){0};
 }
 
+/* What runs are given that say nothing themselves: a map, and whose names the source has. */
+static struct {
+    const char *map, *from_names;
+} fixture_model;
+
 static inline void run_verify(const char *path, outcome *o)
 {
+    const sw_verify_options options = {.open = {.map = fixture_model.map}};
     outcome_begin(o);
-    o->status = sw_verify(path, NULL, o->report, &o->verified, &o->err);
+    o->status = sw_verify(path, &options, o->report, &o->verified, &o->err);
     sw_report_sort(o->report);
 }
 
 static inline void run_convert(const char *source, const char *dest,
                                const sw_convert_options *options, outcome *o)
 {
-    sw_convert_options hf = {.to = "hf"};
+    sw_convert_options given = options != NULL ? *options : (sw_convert_options){.to = "hf"};
+    if (given.open.map == NULL) {
+        given.open.map = fixture_model.map;
+        given.from_names = fixture_model.from_names;
+    }
     outcome_begin(o);
-    o->status = sw_convert(source, dest, options ? options : &hf, NULL, NULL, o->report,
-                           &o->converted, &o->err);
+    o->status = sw_convert(source, dest, &given, NULL, NULL, o->report, &o->converted, &o->err);
     sw_report_sort(o->report);
 }
 
@@ -138,7 +147,8 @@ static inline sw_checkpoint *open_good(const char *path)
 {
     sw_checkpoint *c = NULL;
     sw_error err = {0};
-    assert_ok(sw_checkpoint_open(path, NULL, NULL, &c, &err), &err);
+    const sw_open_options options = {.map = fixture_model.map};
+    assert_ok(sw_checkpoint_open(path, &options, NULL, &c, &err), &err);
     return c;
 }
 

@@ -4,6 +4,7 @@
  * when something can be converted to it.
  */
 #include "convert/rank_fixture.h"
+#include "convert/sample_map.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -27,9 +28,16 @@ typedef struct fixture {
 /* Made once for all tests: the sample, and the sample as everything that is written. */
 static struct {
     char *home;
+    char *map;
     fixture fixtures[FIXTURES_MAX];
     size_t count;
 } all;
+
+/* What is read is `f`, what is written `target` (NULL: something of any names). */
+static void for_fixture(const fixture *f, const char *target)
+{
+    sample_map_use(all.map, f->framework, target);
+}
 
 /* The destination to be given so that all of it lies in the folder. */
 static char *dest_in(char *folder, const char *target)
@@ -58,6 +66,9 @@ static void add_fixture(const char *framework, const char *target)
     }
     outcome o;
     f->written = true;
+    if (strcmp(framework, "meta") == 0)
+        f->binder = ""; /* each of its files is one of torch.save */
+    for_fixture(&all.fixtures[0], target);
     run_convert(all.fixtures[0].dir, dest_in(f->dir, target), &(sw_convert_options){.to = target},
                 &o);
     assert_fine(&o);
@@ -82,6 +93,8 @@ static int make_fixtures(void **state)
     (void)state;
     if (harness_dir_setup((void **)&all.home) != 0)
         return -1;
+    all.map = harness_path(all.home, "sample.yaml");
+    sample_map_write(all.map);
     add_fixture("dcp", NULL);
     sw_framework_info f;
     for (size_t i = 0; sw_framework_at(i, &f); i++)
@@ -89,6 +102,7 @@ static int make_fixtures(void **state)
             add_fixture(f.name, f.name);
     add_fixture("hf", "hf:shard=50KB");
     add_fixture("torch", "torch:form=legacy");
+    add_fixture("vllm", "vllm:part=20KB");
     add_ranks();
     return 0;
 }
@@ -118,6 +132,7 @@ static void test_every_reader_has_a_fixture(void **state)
 static void expect_detected(const fixture *f, const char *path, bool other)
 {
     outcome o;
+    for_fixture(f, NULL);
     run_verify(path, &o);
     assert_fine(&o);
     assert_string_equal(o.verified.framework, f->framework);
@@ -182,6 +197,7 @@ static void check_coordinates(const sw_tensor_info *info, const float *data)
 
 static size_t compare_with_demo(const fixture *f)
 {
+    for_fixture(f, NULL);
     sw_checkpoint *demo = open_good(all.fixtures[0].dir), *c = open_good(f->dir);
     const sw_catalog *catalog = sw_checkpoint_catalog(c);
     bool numbers[48] = {0};
@@ -237,6 +253,7 @@ static void test_state_has_every_tensor(void **state)
         swi_state s;
         swi_optimizer *optimizers;
         size_t count;
+        for_fixture(&all.fixtures[k], NULL);
         sw_checkpoint *c = open_good(all.fixtures[k].dir);
         size_t tensors = sw_catalog_tensor_count(sw_checkpoint_catalog(c));
         uint8_t *seen = calloc(tensors + 1, 1);
@@ -392,6 +409,7 @@ static void test_damage_is_named_and_refused(void **state)
     for (size_t k = 0; k < all.count; k++) {
         const fixture *f = &all.fixtures[k];
         char *copy = harness_path(all.home, "damaged");
+        for_fixture(f, "hf");
         harness_copy_tree(f->dir, copy);
         folder_files files = list_files(f->dir);
         for (size_t i = 0; i < files.count; i++)
@@ -453,6 +471,7 @@ static void test_flipped_bits(void **state)
     for (size_t k = 0; k < all.count; k++) {
         const fixture *f = &all.fixtures[k];
         char *copy = harness_path(all.home, "flips"), *want = harness_path(all.home, "want");
+        for_fixture(f, "hf");
         harness_copy_tree(f->dir, copy);
         outcome o;
         run_convert(f->dir, want, NULL, &o);
@@ -498,6 +517,7 @@ static void test_same_bytes_for_any_threads_and_memory(void **state)
                 continue;
             char *want = harness_path(all.home, "want");
             outcome o;
+            for_fixture(&all.fixtures[k], target);
             run_convert(all.fixtures[k].dir, dest_in(want, target),
                         &(sw_convert_options){.to = target}, &o);
             assert_fine(&o);
@@ -549,6 +569,7 @@ static void test_memory_does_not_grow_with_a_tensor(void **state)
     (void)state;
     if (SANITIZED)
         skip();
+    for_fixture(&all.fixtures[0], "hf");
     char *source = harness_path(all.home, "big/model.safetensors");
     char *dest = harness_path(all.home, "big-out");
     char header[160];

@@ -2,6 +2,7 @@
  */
 #include "convert/fixture.h"
 
+#include "convert/sample_map.h"
 #include "convert/torch_fixture.h"
 
 /* Each test works inside its folder. */
@@ -39,7 +40,8 @@ static void verify_listed(const char *path, const sw_verify_options *options, ou
 /* Every tensor of the list is there, and with `whole` no other is. */
 static void assert_listed(const char *path, const char *list, bool whole)
 {
-    const sw_verify_options options = {.level = SW_LEVEL_STRUCTURE, .digests = list};
+    const sw_verify_options options = {
+        .level = SW_LEVEL_STRUCTURE, .digests = list, .open = {.map = fixture_model.map}};
     outcome o;
     verify_listed(path, &options, &o);
     assert_fine(&o);
@@ -77,9 +79,11 @@ static void of_every_target(void **state)
     (void)state;
     sw_framework_info f;
     make_demo("sample");
+    sample_map_write("map.yaml");
     for (size_t i = 0; sw_framework_at(i, &f); i++) {
         if (!f.writes)
             continue;
+        sample_map_use("./map.yaml", "dcp", f.name);
         const sw_convert_options options = {.to = f.name, .digests = "list"};
         convert_good("sample", "dest", &options);
         assert_listed("dest", "list", true);
@@ -90,6 +94,7 @@ static void of_every_target(void **state)
             if (!g.writes)
                 continue;
             const sw_convert_options on = {.to = g.name, .digests = "list2"};
+            sample_map_use("./map.yaml", f.name, g.name);
             convert_good("dest", "dest2", &on);
             assert_listed("dest2", "list2", true);
             harness_remove("dest2");
@@ -98,6 +103,7 @@ static void of_every_target(void **state)
         harness_remove("dest");
         harness_remove("list");
     }
+    fixture_model.map = fixture_model.from_names = NULL;
 }
 
 static void as_hash_says(void **state)
