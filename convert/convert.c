@@ -14,6 +14,7 @@
 #include "compare.h"
 #include "execute.h"
 #include "io/txn.h"
+#include "map/registration.h"
 #include "map/remap.h"
 #include "notation/rules.h"
 #include "optimizer/param_names.h"
@@ -29,6 +30,7 @@ typedef struct job {
     const sw_convert_options *options;
     swi_target target;
     swi_param_names param_names;
+    bool order_of_model;  /* they are what its map and configuration say */
     uint8_t *layout_text; /* of --layout */
     size_t layout_size;
     swi_rules *rules;
@@ -416,15 +418,20 @@ static sw_status compare_replicas(const job *j, sw_error *err)
     return SW_OK;
 }
 
+static swi_remap_in remap_in(const job *j, const swi_selection *weights)
+{
+    return (swi_remap_in){.source = j->source,
+                          .target = &j->target,
+                          .options = j->options,
+                          .weights = weights,
+                          .limits = &j->limits,
+                          .report = j->report};
+}
+
 /* The names of the model's tensors tell which side of a map they are of. */
 static sw_status begin_map(job *j, const swi_selection *weights, sw_error *err)
 {
-    const swi_remap_in in = {.source = j->source,
-                             .target = &j->target,
-                             .options = j->options,
-                             .weights = weights,
-                             .limits = &j->limits,
-                             .report = j->report};
+    const swi_remap_in in = remap_in(j, weights);
     return swi_remap_begin(&in, &j->remap, err);
 }
 
@@ -440,29 +447,61 @@ static sw_status select_weights(job *j, sw_error *err)
 
 static bool wants_map(const job *j)
 {
-    return j->target.names[0] != '\0' || j->options->open.map != NULL ||
-           j->options->from_names != NULL || j->options->dequantise;
+    return j->target.names[0] != '\0' || j->options->from_names != NULL || j->options->dequantise;
+}
+
+/* Whether names for numbered parameters may be wanted, and something says what the model is. */
+static bool wants_order(const job *j)
+{
+    const sw_open_options *open = &j->options->open;
+    const bool stay = j->target.form == SWI_FORM_KEEP || j->target.form == SWI_FORM_IDS;
+    return j->param_names.count == 0 && (j->target.names[0] != '\0' || !stay) &&
+           (open->config != NULL || open->map != NULL || j->remap.model != NULL);
+}
+
+static sw_status read_order(job *j, const swi_selection *weights, sw_error *err)
+{
+    const swi_remap_in in = remap_in(j, weights);
+    j->order_of_model = true;
+    return swi_registration_find(&in, j->remap.model, &j->param_names, err);
+}
+
+static sw_status read_model(job *j, sw_error *err)
+{
+    swi_selection weights = {0};
+    sw_error cause = {0};
+    if (!wants_map(j) && !wants_order(j))
+        return SW_OK;
+    sw_status st = swi_select(j->source, j->options, NULL, &weights, &cause);
+    if (st != SW_OK) {
+        if (!wants_map(j) && st != SW_ERR_NOMEM && st != SW_ERR_IO)
+            return SW_OK; /* whoever needs an order says that there is none */
+        if (err != NULL)
+            *err = cause;
+        return st;
+    }
+    if (wants_map(j))
+        st = begin_map(j, &weights, err);
+    if (st == SW_OK && wants_order(j))
+        st = read_order(j, &weights, err);
+    swi_selection_free(&weights);
+    return st;
 }
 
 static sw_status select_state(job *j, sw_error *err)
 {
-    swi_state_form form = {
-        .optimizer = j->target.form,
-        .naming = {.names = j->param_names.items, .name_count = j->param_names.count}};
-    swi_selection weights = {0};
-    sw_status st = SW_OK;
-    if (wants_map(j)) {
-        st = swi_select(j->source, j->options, NULL, &weights, err);
-        if (st == SW_OK)
-            st = begin_map(j, &weights, err);
-        swi_selection_free(&weights);
-    }
-    form.mapping = j->remap.mapping;
+    sw_status st = read_model(j, err);
+    if (st != SW_OK)
+        return st;
+    swi_state_form form = {.optimizer = j->target.form,
+                           .naming = {.names = j->param_names.items,
+                                      .name_count = j->param_names.count,
+                                      .by_model = j->order_of_model},
+                           .mapping = j->remap.mapping};
     if (form.mapping != NULL && form.optimizer == SWI_FORM_KEEP && !j->target.form_asked)
         form.optimizer = SWI_FORM_NAMES;
-    return st == SW_OK ? swi_select_state(j->source, &form, &j->remap, j->options, j->report,
-                                          &j->whole, &j->selection, err)
-                       : st;
+    return swi_select_state(j->source, &form, &j->remap, j->options, j->report, &j->whole,
+                            &j->selection, err);
 }
 
 static sw_status select_parts(job *j, sw_error *err)

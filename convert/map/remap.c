@@ -54,8 +54,7 @@ static bool means_unknown(sw_status st)
     return st == SW_ERR_NOTFOUND || st == SW_ERR_INCOMPLETE || st == SW_ERR_CONFLICT;
 }
 
-static sw_status find_model(const swi_remap_in *in, const char *side, swi_model **out,
-                            sw_error *err)
+sw_status swi_remap_model(const swi_remap_in *in, const char *side, swi_model **out, sw_error *err)
 {
     swi_store *assets = NULL;
     const swi_model_ask ask_base = {.map = in->options->open.map,
@@ -75,7 +74,7 @@ static sw_status find_model(const swi_remap_in *in, const char *side, swi_model 
     return st;
 }
 
-static sw_status names_of(const swi_selection *s, swi_named **out, sw_error *err)
+sw_status swi_remap_names(const swi_selection *s, swi_named **out, sw_error *err)
 {
     sw_status st = swi_alloc_array(s->count, sizeof **out, (void **)out, err);
     for (size_t i = 0; st == SW_OK && i < s->count; i++)
@@ -96,7 +95,7 @@ static sw_status find_sides(const swi_remap_in *in, const swi_model *model, cons
     if (asked == NULL)
         asked = swi_checkpoint_framework(in->source)->side;
     *to = (size_t)side;
-    sw_status st = names_of(in->weights, &names, err);
+    sw_status st = swi_remap_names(in->weights, &names, err);
     if (st == SW_OK)
         st = swi_model_detect(model, names, in->weights->count, asked, partial, from, err);
     free(names);
@@ -117,7 +116,7 @@ static sw_status say(const swi_remap_in *in, const swi_model *model, size_t from
 static sw_status decide(const swi_remap_in *in, const char *wanted, swi_remap *made, sw_error *err)
 {
     size_t from = 0;
-    sw_status st = find_model(in, wanted, &made->model, err);
+    sw_status st = swi_remap_model(in, wanted, &made->model, err);
     if (st == SW_OK)
         st = find_sides(in, made->model, wanted, &from, &made->side, err);
     if (st != SW_OK)
@@ -215,7 +214,7 @@ sw_status swi_remap_weights(swi_remap *r, const sw_convert_options *options,
     *out = source;
     if (r->mapping == NULL)
         return SW_OK;
-    sw_status st = names_of(s, &names, err);
+    sw_status st = swi_remap_names(s, &names, err);
     if (st == SW_OK)
         st = swi_mapping_model(r->mapping, names, s->count, &list, err);
     if (st == SW_OK && list.count == 0)

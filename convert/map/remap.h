@@ -24,6 +24,12 @@ typedef struct swi_remap_in {
     sw_report *report;
 } swi_remap_in;
 
+/* The model that the caller or what lies there says, which has this side (NULL: any). */
+SW_MUST_USE sw_status swi_remap_model(const swi_remap_in *in, const char *side, swi_model **out,
+                                      sw_error *err);
+/* What was selected, as the model's functions want it; free() it. */
+SW_MUST_USE sw_status swi_remap_names(const swi_selection *selection, swi_named **out,
+                                      sw_error *err);
 /*
  * A map is needed where the target is a side of maps, where the caller asks for one, or for names;
  * and a target of published names (hf) gets one where the configuration says which and the source

@@ -41,10 +41,11 @@ typedef enum swi_opt_keying {
 
 /* Where the names of an optimizer's parameters are from. */
 typedef enum swi_opt_named_by {
-    SWI_OPT_NAMED = 0,     /* it has them itself */
-    SWI_OPT_NAMED_STORED,  /* param_names */
-    SWI_OPT_NAMED_GIVEN,   /* --param-names */
-    SWI_OPT_NAMED_BY_ORDER /* the one assignment to the model's tensors that fits */
+    SWI_OPT_NAMED = 0,      /* it has them itself */
+    SWI_OPT_NAMED_STORED,   /* param_names */
+    SWI_OPT_NAMED_GIVEN,    /* --param-names */
+    SWI_OPT_NAMED_BY_MODEL, /* the order of its map and configuration */
+    SWI_OPT_NAMED_BY_ORDER  /* the one assignment to the model's tensors that fits */
 } swi_opt_named_by;
 
 typedef struct swi_optimizer {
@@ -74,6 +75,7 @@ typedef struct swi_opt_naming {
      * are kept. NULL: none given. */
     const char *const *names;
     size_t name_count;
+    bool by_model;      /* a map says them, not the user */
     bool keep_prefixes; /* wrapper parts stay */
     bool numbers_stay;  /* numbered parameters are called by their numbers, in decimal */
 } swi_opt_naming;

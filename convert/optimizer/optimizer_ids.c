@@ -50,7 +50,8 @@ static sw_status ask(const search *s, sw_error *err, sw_status status, const cha
     return swi_opt_fail(
         s->l, err, status, clause,
         "its parameters are numbered, and %s; give the names of all parameters in "
-        "the order of the module with --param-names, or keep numbers (optimizer=keep)",
+        "the order of the module with --param-names, or the model's configuration with --config, "
+        "or keep numbers (optimizer=keep)",
         text);
 }
 
@@ -560,7 +561,9 @@ sw_status swi_opt_name_ids(swi_lifting *l, const char **names, sw_error *err)
     l->o->named_by = SWI_OPT_NAMED_STORED;
     if (take_stored(l, names))
         return SW_OK;
-    l->o->named_by = l->naming.name_count > 0 ? SWI_OPT_NAMED_GIVEN : SWI_OPT_NAMED_BY_ORDER;
+    l->o->named_by = l->naming.name_count == 0 ? SWI_OPT_NAMED_BY_ORDER
+                     : l->naming.by_model      ? SWI_OPT_NAMED_BY_MODEL
+                                               : SWI_OPT_NAMED_GIVEN;
     sw_status st = find_candidates(&s, err);
     if (st == SW_OK)
         st = prepare(&s, err);

@@ -55,6 +55,7 @@ static const char *names_from(const swi_optimizer *o)
         [SWI_OPT_NAMED] = "",
         [SWI_OPT_NAMED_STORED] = "; the names are its own param_names",
         [SWI_OPT_NAMED_GIVEN] = "; the names are those of --param-names",
+        [SWI_OPT_NAMED_BY_MODEL] = "; the names are the model's, in the order of its map",
         [SWI_OPT_NAMED_BY_ORDER] = "; the names are the model's, in the one order that fits",
     };
     return texts[o->named_by];
@@ -299,7 +300,7 @@ static sw_status reform_modules(reforming *r)
 static sw_status say_unused(const reforming *r)
 {
     const swi_finding_in in = {.severity = SW_WARNING, .code = "param-names-unused"};
-    if (r->form->naming.name_count == 0 || r->used_names)
+    if (r->form->naming.name_count == 0 || r->form->naming.by_model || r->used_names)
         return SW_OK;
     return swi_report_add(r->report, &in, r->err,
                           "the names of --param-names are not needed: no optimizer that is written "
