@@ -9,6 +9,8 @@
 #ifndef TESTS_CONVERT_MAP_MAP_PROGRAM_H
 #define TESTS_CONVERT_MAP_MAP_PROGRAM_H
 
+#include <stdarg.h>
+
 #include "base/buf.h"
 #include "base/report.h"
 #include "codec/json.h"
