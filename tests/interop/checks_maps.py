@@ -88,6 +88,8 @@ def check_ranks(kit, kind, folder, target, want, files):
     for rank, name in enumerate(files):
         wrong = same(read_file(os.path.join(dest, name)), want[rank]) if name in weights else [name]
         kit.check(f"{label}: rank {rank} is what its loader wants", not wrong, wrong[:6])
+    known = kit.run("verify", dest, "--config", os.path.join(folder, "assets"))
+    kit.expect(f"{label}: verify knows the model", known, 0, f"side {target}")
     returned = back_to_hf(kit, label, dest, folder)
     if returned and tp == 2:
         checks_good.load_with_transformers(kit, f"{label} -> hf", returned, folder)
@@ -356,8 +358,12 @@ def check_models_refused(kit, folders):
          {}, "2", ("gate_prj", "hf")),
     ]
     for label, folder, edit, config, tp, words in cases:
-        done = convert(kit, changed(kit, folder, edit, config), dest, f"vllm:tp={tp}")
+        other = changed(kit, folder, edit, config)
+        done = convert(kit, other, dest, f"vllm:tp={tp}")
         refused(kit, label, done, dest, *words)
+        if tp == "2":
+            said = kit.run("verify", other, "--config", other)
+            kit.expect(f"{label}: verify says so", said, 1, *words[:1])
     other = changed(kit, llama, lambda t: t.update({"model.layers.0.mlp.gate_prj.weight": t.pop(gate)}))
     done = convert(kit, other, dest, "vllm:tp=2", "--from-names", "hf")
     refused(kit, "a misspelled tensor of a side that is told", done, dest, "gate_prj", gate)

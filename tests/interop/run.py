@@ -91,7 +91,8 @@ def main():
     if not args.bad_only:
         kit.guarded("resumed from torch files", checks_torch_out.check_resumed, folders)
         checks_run.check_runs(kit, folders)
-    if maps:
+        checks_maps.check_trained(kit, folders)
+    if not args.bad_only and (maps or not args.only):
         deepseek = checks_maps.check_maps(kit, root, maps).get("map_deepseek_v3")
         if deepseek:
             kit.guarded("fp8 blocks", checks_scales.check_scales, deepseek)
