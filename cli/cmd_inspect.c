@@ -34,7 +34,7 @@ typedef struct run {
     sw_report *report;
     sw_error err;
     uint64_t role_count[3], dtype_count[SW_DTYPE_COUNT], bytes, holes;
-    bool unsafe;
+    bool unsafe, untold;
 } run;
 
 /* Keeps the first value that could not be read, for the exit code. */
@@ -351,7 +351,22 @@ static int exit_code(const run *r, sw_status st)
     int code = exit_of_value(r->err.status);
     if (code != EXIT_DONE && code != EXIT_FOUND)
         return code;
-    return sw_report_total(r->report, SW_DEFECT) > 0 ? EXIT_FOUND : code;
+    return r->untold || sw_report_total(r->report, SW_DEFECT) > 0 ? EXIT_FOUND : code;
+}
+
+static void json_layout(run *r, json *j)
+{
+    char *text = NULL;
+    size_t untold = 0;
+    sw_error err = {0};
+    if (sw_checkpoint_layout(r->checkpoint, &text, &untold, &err) != SW_OK) {
+        keep_error(r, &err);
+        return;
+    }
+    json_text(j, "layout", text);
+    json_number(j, "layout_lacks", untold);
+    free(text);
+    r->untold = untold > 0;
 }
 
 static int show_json(run *r, sw_status st)
@@ -362,6 +377,8 @@ static int show_json(run *r, sw_status st)
     json_text(&j, "path", r->c.positional[0]);
     if (st == SW_OK)
         json_catalog(r, &j);
+    if (st == SW_OK && r->emit_layout)
+        json_layout(r, &j);
     if (r->err.status != SW_OK)
         json_error(&j, &r->err);
     json_findings(&j, r->report);
@@ -408,8 +425,9 @@ static int show_layout(run *r)
     }
     fputs(text, stdout);
     free(text);
+    r->untold = untold > 0;
     show_findings(&r->c, r->report, stderr);
-    return untold > 0 ? EXIT_FOUND : exit_code(r, SW_OK);
+    return exit_code(r, SW_OK);
 }
 
 static int show(run *r, sw_status st)

@@ -3,12 +3,13 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "dcp/dcp.h"
+
 /* A name is `before`, the rank in decimal, then what begins with `behind` and ends with `end`. */
 static const struct {
     const char *before, *behind, *end;
     int64_t first; /* the number of rank 0 */
 } forms[] = {
-    {"__", "_", ".distcp", 0},
     {"shard-", "-", ".safetensors", 1},
     {"consolidated.", ".pth", ".pth", 0},
     {"model-rank-", "-part-", ".safetensors", 0},
@@ -44,6 +45,9 @@ static int64_t last_number(const char *name)
 int64_t swi_file_rank(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    int64_t rank = swi_dcp_file_rank(name, ".distcp");
+    if (rank >= 0)
+        return rank;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         size_t before = strlen(forms[i].before), size;
         if (strncmp(name, forms[i].before, before) != 0 || !ends_with(name, forms[i].end))

@@ -62,6 +62,16 @@ class Result:
         self.err = run.stderr.decode("utf-8", "replace")
 
 
+LAYOUT = """layout: 1
+let: {ranks: dp_ranks ?? 1}
+mesh: {dp: 1, tp: 1}
+rules:
+  - {tensor: ["**.down.weight"], dims: [dp, tp]}
+  - {tensor: "layers.{n}.up.weight", dims: [tp>dp], units: 100}
+  - {tensor: "**", dims: [dp]}
+"""
+
+
 class Command:
     """One command line to torture. argv holds SRC and DEST where the paths go; a command with DEST
     must make the tree of `want`, and with LIST the file of `want_list`; one without must print
@@ -76,8 +86,8 @@ class Command:
 
     def line(self, binary, source, dest):
         places = {"SRC": source, "DAMAGED": source + ".damaged", "RUN": source + ".pt",
-                  "NAMES": source + ".names", "STEPS": source + ".steps", "DEST": dest,
-                  "LIST": dest + ".list"}
+                  "NAMES": source + ".names", "STEPS": source + ".steps",
+                  "LAYOUT": source + ".yaml", "DEST": dest, "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
 
     def explains(self, result):
@@ -105,6 +115,8 @@ class Bench:
         torch_file.save(torch_file.training_run(), self.source + ".pt")
         with open(self.source + ".names", "w", encoding="ascii") as file:
             file.write("up.weight\nup.bias\ndown.weight\ndown.bias\n")
+        with open(self.source + ".yaml", "w", encoding="ascii") as file:
+            file.write(LAYOUT)
         sharded = ("convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--dtype", "bf16", "--verify")
         self.commands = [
             Command("demo", "demo", "DEST"),
@@ -126,6 +138,9 @@ class Bench:
             Command("numbers", "plan", "RUN", "--to", "dcp"),
             Command("forms", "convert", "RUN", "DEST", "--to", "dcp:ranks=2,optimizer=flat",
                     "--param-names", "NAMES", "--verify"),
+            Command("emit-layout", "inspect", "SRC", "--emit-layout"),
+            Command("layout", "convert", "SRC", "DEST", "--to", "fsdp2:dp=2,tp=2", "--layout",
+                    "LAYOUT"),
             Command("overwrite", *sharded, "--overwrite", old="old"),
             Command("digests", "convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--digests",
                     "LIST"),
