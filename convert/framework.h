@@ -188,6 +188,8 @@ SW_MUST_USE sw_status swi_checkpoint_open(const char *path, const sw_open_option
  */
 SW_MUST_USE sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalog *catalog,
                                             sw_checkpoint **out, sw_error *err);
+/* How many of its tensors, the first ones, are the checkpoint's own and not made by a map. */
+uint32_t swi_checkpoint_own_tensors(const sw_checkpoint *checkpoint);
 /* The most that opening took for a time (see swi_opening_memory). */
 uint64_t swi_checkpoint_open_memory(const sw_checkpoint *checkpoint);
 swi_source swi_checkpoint_source(const sw_checkpoint *checkpoint);

@@ -17,6 +17,7 @@ typedef struct following {
     swi_opt_state **state; /* by kind and parameter; NULL: it has none */
     swi_present *shaped;   /* by kind: the states that have their parameter's shape */
     swi_present model;     /* parameters as if they were tensors: to ask what is there */
+    bool *given;           /* by tensor of the catalog: some parameter has it for a counter */
     /* what it becomes */
     const char **names;
     uint32_t *new_group;
@@ -129,17 +130,6 @@ static sw_status find_shaped(following *f, sw_error *err)
 /* ---- one parameter of the target's side --------------------------------------------------------
  */
 
-static sw_status add_state(following *f, uint32_t parameter, const char *name, sw_value value,
-                           sw_error *err)
-{
-    sw_status st = swi_grow_array((void **)&f->states, &f->state_capacity, f->state_count + 1,
-                                  sizeof *f->states, err);
-    if (st == SW_OK)
-        f->states[f->state_count++] =
-            (swi_opt_state){.parameter = parameter, .name = name, .value = value};
-    return st;
-}
-
 static sw_status put_name(following *f, const char *parameter, const char *state, const char **out,
                           sw_error *err)
 {
@@ -148,6 +138,41 @@ static sw_status put_name(following *f, const char *parameter, const char *state
     if (st == SW_OK)
         st = swi_arena_text(&f->m->arena, (const char *)b.data, b.size, out, err);
     swi_buf_free(&b);
+    return st;
+}
+
+/* A counter that several get is each one's own: counted up in place it would be counted twice. */
+static sw_status own_counter(following *f, uint32_t to, size_t kind, sw_value *value, sw_error *err)
+{
+    const char *full;
+    swi_shaped shaped;
+    uint32_t tensor;
+    if (!sw_value_tensor(f->o->from->graph, *value, &tensor))
+        return SW_OK;
+    if (!f->given[tensor]) {
+        f->given[tensor] = true;
+        return SW_OK;
+    }
+    sw_status st = swi_shaped_take(f->m->catalog, tensor, &shaped, err);
+    if (st != SW_OK)
+        return st;
+    st = put_name(f, swi_names_at(f->m->to->names, to, NULL), f->kinds[kind], &full, err);
+    if (st == SW_OK)
+        st = swi_mapping_put(f->m, full, SW_ROLE_OPTIMIZER, &shaped, &tensor, err);
+    swi_shaped_free(&shaped);
+    if (st == SW_OK)
+        *value = swi_value_of_tensor(tensor);
+    return st;
+}
+
+static sw_status add_state(following *f, uint32_t parameter, const char *name, sw_value value,
+                           sw_error *err)
+{
+    sw_status st = swi_grow_array((void **)&f->states, &f->state_capacity, f->state_count + 1,
+                                  sizeof *f->states, err);
+    if (st == SW_OK)
+        f->states[f->state_count++] =
+            (swi_opt_state){.parameter = parameter, .name = name, .value = value};
     return st;
 }
 
@@ -266,8 +291,11 @@ static sw_status map_state(following *f, size_t kind, uint32_t to, uint32_t para
                       "of those that it is made of some have a state of another form");
     if (shaped)
         return map_shaped(f, kind, to, parameter, err);
+    sw_value value = first->value;
     st = check_stays(f, first, to, err);
-    return st == SW_OK ? add_state(f, parameter, f->kinds[kind], first->value, err) : st;
+    if (st == SW_OK)
+        st = own_counter(f, to, kind, &value, err);
+    return st == SW_OK ? add_state(f, parameter, f->kinds[kind], value, err) : st;
 }
 
 /* Whether the parameter is there, and in which group. */
@@ -370,6 +398,9 @@ sw_status swi_mapping_optimizer(swi_mapping *m, swi_optimizer *o, sw_error *err)
     if (st == SW_OK)
         st = find_shaped(&f, err);
     if (st == SW_OK)
+        st = swi_alloc_array(sw_catalog_tensor_count(m->catalog), sizeof *f.given,
+                             (void **)&f.given, err);
+    if (st == SW_OK)
         st = swi_alloc_array(tensors, sizeof *f.names, (void **)&f.names, err);
     if (st == SW_OK)
         st = swi_alloc_array(tensors, sizeof *f.new_group, (void **)&f.new_group, err);
@@ -385,6 +416,7 @@ sw_status swi_mapping_optimizer(swi_mapping *m, swi_optimizer *o, sw_error *err)
     free(f.parameter);
     free(f.model.tensor);
     free(f.group);
+    free(f.given);
     free(f.kinds);
     free(f.state);
     free(f.names);

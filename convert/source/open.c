@@ -39,6 +39,7 @@ struct sw_checkpoint {
     bool has_view;
     bool incomplete, opaque;
     bool derived; /* all but catalog, lock and view belong to another */
+    uint32_t own; /* derived: tensors of that one */
 };
 
 sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text, const char *name,
@@ -207,6 +208,7 @@ sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalog *catalog, 
     *c = *base;
     c->catalog = NULL;
     c->derived = true;
+    c->own = swi_checkpoint_own_tensors(base);
     c->has_view = c->has_lock = false;
     c->view = (swi_view){0};
     int rc = pthread_mutex_init(&c->lock, NULL);
@@ -224,6 +226,11 @@ done:
     free(c);
     sw_catalog_free(catalog);
     return st;
+}
+
+uint32_t swi_checkpoint_own_tensors(const sw_checkpoint *c)
+{
+    return c->derived ? c->own : (uint32_t)sw_catalog_tensor_count(c->catalog);
 }
 
 static void drop_view(sw_checkpoint *c)

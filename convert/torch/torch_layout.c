@@ -225,8 +225,8 @@ static sw_status make_object(laying *l, sw_error *err)
     if (st == SW_OK)
         st = check_dtypes(l, err);
     if (st == SW_OK)
-        st = swi_torch_place(l->source, l->tensors, l->tensor_count, l->in->report, &l->storages,
-                             err);
+        st = swi_torch_place(l->source, swi_checkpoint_own_tensors(l->in->source), l->tensors,
+                             l->tensor_count, l->in->report, &l->storages, err);
     l->emitter = (swi_torch_emitter){.form = l->out.form, .remembers = true};
     if (st == SW_OK)
         st = write_object(l, l->root, emit_tensor, err);

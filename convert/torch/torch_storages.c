@@ -19,6 +19,7 @@ typedef struct view {
 
 typedef struct placing {
     const sw_catalog *source;
+    uint32_t own; /* tensors that are the source's */
     swi_torch_placed *tensors;
     size_t count;
     view *views;
@@ -85,7 +86,7 @@ static void set_view(const placing *p, uint32_t i)
                 .dense = true,
                 .hi = info.elements,
                 .tensor = i};
-    if (!storage_piece(p->source, t->source, &info, &piece))
+    if (t->source >= p->own || !storage_piece(p->source, t->source, &info, &piece))
         return;
     uint32_t bytes = sw_dtype_bytes(info.dtype);
     uint64_t last = 0;
@@ -284,10 +285,10 @@ static sw_status place_all(placing *p, sw_error *err)
     return renumber(p, err);
 }
 
-sw_status swi_torch_place(const sw_catalog *source, swi_torch_placed *tensors, size_t count,
-                          sw_report *report, swi_torch_storages *out, sw_error *err)
+sw_status swi_torch_place(const sw_catalog *source, uint32_t own, swi_torch_placed *tensors,
+                          size_t count, sw_report *report, swi_torch_storages *out, sw_error *err)
 {
-    placing p = {.source = source, .tensors = tensors, .count = count};
+    placing p = {.source = source, .own = own, .tensors = tensors, .count = count};
     if (count > UINT32_MAX)
         return swi_fail(err, SW_ERR_LIMIT, "torch file: more tensors than can be numbered");
     sw_status st = swi_alloc_array(count, sizeof *p.views, (void **)&p.views, err);

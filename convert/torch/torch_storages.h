@@ -33,11 +33,12 @@ typedef struct swi_torch_storages {
 
 /*
  * Shared storages are cut to what tensors see of them; the rest between is not filled. What cannot
- * be shared without bytes being written twice has its own copy: finding "sharing-lost".
+ * be shared without bytes being written twice has its own copy: finding "sharing-lost". Only the
+ * first `own` tensors of the catalog are the source's; one that a map made shares with none.
  */
-SW_MUST_USE sw_status swi_torch_place(const sw_catalog *source, swi_torch_placed *tensors,
-                                      size_t count, sw_report *report, swi_torch_storages *out,
-                                      sw_error *err);
+SW_MUST_USE sw_status swi_torch_place(const sw_catalog *source, uint32_t own,
+                                      swi_torch_placed *tensors, size_t count, sw_report *report,
+                                      swi_torch_storages *out, sw_error *err);
 void swi_torch_storages_free(swi_torch_storages *storages);
 /* Strides of a placed tensor with these sizes, in elements. */
 void swi_torch_placed_strides(const sw_catalog *source, const swi_torch_placed *placed,
