@@ -228,7 +228,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > 0 && data[0] == '~') {
         swi_cursor cursor = swi_cursor_make(data + 1, size - 1);
-        run_program(base_checkpoint(), choose, &cursor);
+        run_program(base_checkpoint(), choose, &cursor, 1);
     } else {
         try_text(data, size);
     }

@@ -730,17 +730,19 @@ static inline swi_model *program_model(program *p)
     return of;
 }
 
-/* One random map, between all pairs of its sides. `base`: any checkpoint, for what is not asked. */
-static inline void run_program(const sw_checkpoint *base, model_choose choose, void *ctx)
+/* One random map, between `pairs` of its sides. `base`: any checkpoint, for what is not asked. */
+static inline void run_program(const sw_checkpoint *base, model_choose choose, void *ctx, int pairs)
 {
     static program p;
     program_make(&p, choose, ctx);
     MODEL_SHOW(&p.text);
     if (!p.too_big) {
         swi_model *of = program_model(&p);
-        for (uint32_t from = 0; from < PROGRAM_SIDES; from++)
-            for (uint32_t to = 0; to < PROGRAM_SIDES; to++)
-                there_and_back(&p, of, base, from, to);
+        for (int i = 0; i < pairs; i++) {
+            const int64_t pair = model_below(&p.m, PROGRAM_SIDES * PROGRAM_SIDES);
+            there_and_back(&p, of, base, (uint32_t)pair / PROGRAM_SIDES,
+                           (uint32_t)pair % PROGRAM_SIDES);
+        }
         swi_model_free(of);
     }
     program_free(&p);

@@ -6,7 +6,7 @@ static const swi_buf *shown; /* the map that is tried */
 #define MODEL_FAIL(text) fail_msg("%s\n%.*s", (text), (int)shown->size, (const char *)shown->data)
 #include "convert/map/map_program.h"
 
-#define ROUNDS 200
+#define ROUNDS 600
 
 static uint64_t draw(void *ctx, uint64_t below)
 {
@@ -24,7 +24,7 @@ static void elements_go_where_the_map_says(void **state)
     sw_checkpoint *base = any_checkpoint(*state);
     harness_prng prng = {.state = 20};
     for (int i = 0; i < ROUNDS; i++)
-        run_program(base, draw, &prng);
+        run_program(base, draw, &prng, 2);
     sw_checkpoint_close(base);
 }
 
