@@ -29,6 +29,43 @@ SANITIZERS = {name: os.environ.get(name, "") + ":exitcode=99"
 FAILED = {1, 2, 3, 5}
 
 
+# The sample's names on sides whose files are those of ranks: pieces in parts, copies, padding.
+RANKS_MAP = """
+map: 1
+name: sample
+models: [sample]
+let: {U: 100, H: 48}
+sides:
+  hf: {}
+  vllm:
+    layout:
+      mesh: {tp: 1}
+      rules:
+        - {tensor: "**.up.weight", dims: [tp], parts: [60, 40], units: [6, 1], copies: true}
+        - {tensor: "**.down.weight", dims: [_, tp]}
+        - {tensor: "embedding.weight", dims: [tp]}
+        - {tensor: "**", dims: []}
+  meta:
+    layout:
+      mesh: {tp: 1}
+      rules:
+        - {tensor: "**.up", dims: [tp]}
+        - {tensor: "**", dims: []}
+tensors:
+  - {hf: embedding.weight, shape: [250, H], vllm: {name: embedding.weight, pad: [256, _]},
+     meta: embedding}
+  - repeat: {n: 2}
+    tensors:
+      - {hf: "layers.{n}.norm.weight", shape: [H], vllm: "layers.{n}.norm.weight",
+         meta: "layers.{n}.norm"}
+      - {hf: "layers.{n}.up.weight", shape: [U, H], vllm: "layers.{n}.up.weight",
+         meta: "layers.{n}.up"}
+      - {hf: "layers.{n}.down.weight", shape: [H, U], vllm: "layers.{n}.down.weight",
+         meta: "layers.{n}.down"}
+  - {hf: norm.weight, shape: [3], vllm: norm.weight, meta: norm}
+"""
+
+
 def tree(path):
     """Every name below a folder (or a file alone) with what it holds; None if nothing is there."""
     if not os.path.lexists(path):
@@ -87,7 +124,9 @@ class Command:
     def line(self, binary, source, dest):
         places = {"SRC": source, "DAMAGED": source + ".damaged", "RUN": source + ".pt",
                   "NAMES": source + ".names", "STEPS": source + ".steps",
-                  "LAYOUT": source + ".yaml", "DEST": dest, "LIST": dest + ".list"}
+                  "LAYOUT": source + ".yaml", "MAP": source + ".map.yaml",
+                  "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
+                  "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
 
     def explains(self, result):
@@ -112,6 +151,7 @@ class Bench:
         self.source_tree = tree(self.source)
         self.damage()
         self.make_steps()
+        self.make_ranks()
         torch_file.save(torch_file.training_run(), self.source + ".pt")
         with open(self.source + ".names", "w", encoding="ascii") as file:
             file.write("up.weight\nup.bias\ndown.weight\ndown.bias\n")
@@ -144,11 +184,25 @@ class Bench:
             Command("overwrite", *sharded, "--overwrite", old="old"),
             Command("digests", "convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--digests",
                     "LIST"),
+            Command("vllm", "convert", "SRC", "DEST", "--to", "vllm:tp=2,part=20kB", "--map", "MAP",
+                    "--from-names", "hf", "--verify"),
+            Command("from-vllm", "convert", "VLLM", "DEST", "--to", "hf", "--map", "MAP"),
+            Command("from-meta", "convert", "META", "DEST", "--to", "meta:tp=1", "--map", "MAP",
+                    "--verify"),
         ]
         # What is replaced: an earlier conversion.
         self.must(PLAIN, "convert", self.source, os.path.join(self.home, "old"), "--to", "hf")
         for command in self.commands:
             self.prepare(command)
+
+    def make_ranks(self):
+        """The sample as files of two ranks, and the map that says what they are parts of."""
+        text = self.source + ".map.yaml"
+        with open(text, "w", encoding="ascii") as file:
+            file.write(RANKS_MAP)
+        for kind in ("vllm", "meta"):
+            self.must(PLAIN, "convert", self.source, f"{self.source}.{kind}", "--to",
+                      f"{kind}:tp=2", "--map", text, "--from-names", "hf")
 
     def make_steps(self):
         """A run of two steps, of which the newer lacks its index, with a file and a link to them."""
