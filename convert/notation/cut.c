@@ -197,7 +197,8 @@ static sw_status set_view(const fitting *f, uint32_t axes, const int64_t *shape,
 {
     swi_cut *cut = f->cut;
     cut->axes = axes;
-    memcpy(cut->view, shape, axes * sizeof *shape);
+    if (axes > 0)
+        memcpy(cut->view, shape, axes * sizeof *shape);
     if (!rule_of(cut)->flat)
         return SW_OK;
     int64_t elements = 1;
