@@ -1,13 +1,14 @@
 #include "ranks/found_layout.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "ranks/file_rank.h"
 
 #define RANKS_MAX 16384U
-#define MORE_RANKS 64U /* at the end that hold nothing */
+#define MORE_RANKS 64U    /* at the end that hold nothing */
+#define TRIALS (1U << 24) /* of a way for a tensor; what is found until then is told */
 
 bool swi_ways_any(const swi_ways *ways)
 {
@@ -77,7 +78,8 @@ typedef struct finding {
     const sw_checkpoint *checkpoint;
     const sw_catalog *catalog;
     int64_t *rank_of; /* by file */
-    uint8_t *met;     /* by holding */
+    uint64_t *met;    /* by holding: which of its boxes, as bits */
+    uint64_t trials;
     swi_local local;
     swi_found *best;
     swi_ways *fits; /* of the mesh that is tried, by tensor */
@@ -123,9 +125,8 @@ static sw_status list_tensors(finding *s, sw_error *err)
 /* ---- whether a way is the one -------------------------------------------------------------------
  */
 
-/* The holding whose one box is this piece, of the rank that wrote it; -1: it is none. */
-static int64_t holding_of(finding *s, const swi_cut *cut, const sw_tensor_info *info,
-                          const swi_piece *piece)
+/* The holding of the rank that wrote this piece has it as a box: noted. */
+static bool meet(finding *s, const swi_cut *cut, const sw_tensor_info *info, const swi_piece *piece)
 {
     const size_t bytes = info->axes * sizeof(int64_t);
     swi_blob blob;
@@ -133,40 +134,55 @@ static int64_t holding_of(finding *s, const swi_cut *cut, const sw_tensor_info *
     int64_t rank = blob.file < sw_catalog_file_count(s->catalog) ? s->rank_of[blob.file] : -1;
     if (rank < 0 || (uint64_t)rank >= cut->holdings * cut->copies || piece->axes != info->axes ||
         memcmp(piece->view, info->shape, bytes) != 0)
-        return -1;
+        return false;
     uint64_t holding = swi_cut_of_rank(cut, (uint64_t)rank);
     swi_cut_local(cut, holding, &s->local);
-    const swi_block_part *box = &s->local.parts[0];
-    if (s->local.count != 1 || memcmp(piece->offset, box->offset, bytes) != 0 ||
-        memcmp(piece->length, box->length, bytes) != 0)
-        return -1;
-    return (int64_t)holding;
+    for (size_t p = 0; p < s->local.count; p++) {
+        const swi_block_part *box = &s->local.parts[p];
+        if (memcmp(piece->offset, box->offset, bytes) == 0 &&
+            memcmp(piece->length, box->length, bytes) == 0) {
+            s->met[holding] |= UINT64_C(1) << p;
+            return true;
+        }
+    }
+    return false;
 }
 
-static bool fits(finding *s, const swi_division *division, size_t way, const swi_found_tensor *t)
+/* All boxes of all holdings were met. */
+static bool is_whole(finding *s, const swi_cut *cut)
+{
+    for (uint64_t h = 0; h < cut->holdings; h++) {
+        swi_cut_local(cut, h, &s->local);
+        if (s->local.count != (size_t)__builtin_popcountll(s->met[h]))
+            return false;
+    }
+    return true;
+}
+
+static bool fits(finding *s, const swi_division *division, size_t rule, const swi_found_tensor *t)
 {
     sw_tensor_info info;
     swi_cut cut;
     sw_error cause = {0};
+    s->trials++;
     sw_catalog_tensor(s->catalog, t->id, &info);
-    if (swi_divide_by(division, way, t->name, info.axes, info.shape, &cut, &cause) != SW_OK)
+    if (swi_divide_by(division, rule, t->name, info.axes, info.shape, &cut, &cause) != SW_OK)
         return false;
-    memset(s->met, 0, cut.holdings);
+    memset(s->met, 0, cut.holdings * sizeof *s->met);
     for (uint64_t i = 0; i < info.piece_count; i++) {
         swi_piece piece;
         swi_tensor_piece(s->catalog, t->id, i, &piece);
-        int64_t holding = holding_of(s, &cut, &info, &piece);
-        if (holding < 0)
-            return false;
-        s->met[holding] = 1;
-    }
-    for (uint64_t h = 0; h < cut.holdings; h++) {
-        if (s->met[h] == 0)
-            swi_cut_local(&cut, h, &s->local);
-        if (s->met[h] == 0 && s->local.count > 0)
+        if (!meet(s, &cut, &info, &piece))
             return false;
     }
-    return info.piece_count > 0;
+    return info.piece_count > 0 && is_whole(s, &cut);
+}
+
+static bool has_dims(const finding *s, const swi_found_tensor *t, const swi_found_way *way)
+{
+    sw_tensor_info info;
+    sw_catalog_tensor(s->catalog, t->id, &info);
+    return way->count == 0 || way->dim[way->count - 1] < info.axes;
 }
 
 /* ---- meshes ------------------------------------------------------------------------------------
@@ -177,11 +193,14 @@ static void try_mesh(finding *s, const swi_division *division, const swi_found *
 {
     size_t explained = 0;
     memset(s->fits, 0, s->best->count * sizeof *s->fits);
-    for (size_t i = 0; i < s->best->count; i++) {
+    for (size_t i = 0; i < s->best->count && s->trials < TRIALS; i++) {
+        const swi_found_tensor *t = &s->best->tensors[i];
         for (size_t w = 0; w < tried->way_count; w++)
-            if (fits(s, division, w, &s->best->tensors[i]))
+            if (has_dims(s, t, &tried->ways[w]) && fits(s, division, w, t))
                 s->fits[i].bits[w / 64] |= UINT64_C(1) << w % 64;
         explained += swi_ways_any(&s->fits[i]);
+        if (s->best->axes > 0 && i + 1 - explained >= s->best->count - s->best->explained)
+            return; /* it will not be better */
     }
     if (explained <= s->best->explained && s->best->axes > 0)
         return;
@@ -197,7 +216,7 @@ static void try_mesh(finding *s, const swi_division *division, const swi_found *
 
 static bool is_done(const finding *s)
 {
-    return s->best->axes > 0 && s->best->explained == s->best->count;
+    return s->best->axes > 0 && (s->best->explained == s->best->count || s->trials >= TRIALS);
 }
 
 /* Sizes of at least 2 whose product is `ranks`, by the first ones; false: they do not divide. */
@@ -261,6 +280,112 @@ static sw_status try_all(finding *s, uint64_t ranks, sw_error *err)
     return st;
 }
 
+/* ---- rows of parts ------------------------------------------------------------------------------
+ */
+
+/* Where the pieces of rank 0 begin along a dimension is where parts do: it has the first of each.
+ */
+static size_t part_starts(const finding *s, const sw_tensor_info *info, uint32_t tensor,
+                          uint32_t dim, int64_t starts[SWI_RULE_PARTS_MAX])
+{
+    size_t count = 0;
+    for (uint64_t i = 0; i < info->piece_count; i++) {
+        swi_piece piece;
+        swi_blob blob;
+        swi_tensor_piece(s->catalog, tensor, i, &piece);
+        swi_catalog_blob(s->catalog, piece.blob, &blob);
+        if (blob.file >= sw_catalog_file_count(s->catalog) || s->rank_of[blob.file] != 0 ||
+            piece.axes != info->axes)
+            continue;
+        size_t at = 0;
+        while (at < count && starts[at] < piece.offset[dim])
+            at++;
+        if (at < count && starts[at] == piece.offset[dim])
+            continue;
+        if (count == SWI_RULE_PARTS_MAX)
+            return 0;
+        memmove(&starts[at + 1], &starts[at], (count - at) * sizeof *starts);
+        starts[at] = piece.offset[dim];
+        count++;
+    }
+    return count > 1 && starts[0] == 0 ? count : 0;
+}
+
+static sw_status try_parts(finding *s, swi_found_tensor *t, size_t way, const int64_t *parts,
+                           size_t count, sw_error *err)
+{
+    const swi_found *f = s->best;
+    const sw_limits limits = swi_checkpoint_limits(s->checkpoint);
+    swi_buf text = {0};
+    swi_rules *rules = NULL;
+    swi_division *division = NULL;
+    sw_status st = swi_buf_append_str(&text, "layout: 1\nmesh: {", err);
+    for (uint32_t a = 0; st == SW_OK && a < f->axes; a++)
+        st = swi_buf_printf(&text, err, "%s%s: %" PRIu64, a > 0 ? ", " : "", trial_names[a],
+                            f->size[a]);
+    if (st == SW_OK)
+        st = swi_buf_append_str(&text, "}\nrules:\n- {tensor: w, dims: [", err);
+    if (st == SW_OK)
+        st = swi_found_dims(&f->ways[way], trial_names, &text, err);
+    for (size_t p = 0; st == SW_OK && p < count; p++)
+        st = swi_buf_printf(&text, err, "%s%" PRId64, p > 0 ? ", " : "], parts: [", parts[p]);
+    if (st == SW_OK)
+        st = swi_buf_append_str(&text, "]}\n", err);
+    if (st == SW_OK)
+        st = swi_rules_parse_text(text.data, text.size, "parts", &limits, &rules, err);
+    if (st == SW_OK)
+        st = swi_division_make(rules, NULL, NULL, 0, &division, err);
+    if (st == SW_OK && fits(s, division, 0, t))
+        t->fits.bits[way / 64] |= UINT64_C(1) << way % 64;
+    swi_division_free(division);
+    swi_rules_free(rules);
+    swi_buf_free(&text);
+    return st;
+}
+
+/* The first way that a row of parts explains. */
+static sw_status find_parts(finding *s, swi_found_tensor *t, sw_error *err)
+{
+    swi_found *f = s->best;
+    sw_tensor_info info;
+    sw_status st = SW_OK;
+    sw_catalog_tensor(s->catalog, t->id, &info);
+    for (size_t w = 0; st == SW_OK && w < f->way_count && s->trials < TRIALS; w++) {
+        int64_t parts[SWI_RULE_PARTS_MAX];
+        if (f->ways[w].count == 0 || !has_dims(s, t, &f->ways[w]))
+            continue;
+        const uint32_t dim = f->ways[w].dim[0];
+        size_t count = part_starts(s, &info, t->id, dim, parts);
+        for (size_t p = 0; p < count; p++)
+            parts[p] = (p + 1 < count ? parts[p + 1] : info.shape[dim]) - parts[p];
+        if (count > 0)
+            st = try_parts(s, t, w, parts, count, err);
+        if (st != SW_OK || !swi_ways_any(&t->fits))
+            continue;
+        int64_t *kept;
+        st = swi_arena_alloc(&f->arena, count * sizeof *kept, (void **)&kept, err);
+        if (st != SW_OK)
+            return st;
+        memcpy(kept, parts, count * sizeof *kept);
+        t->parts = kept;
+        t->part_count = count;
+        return SW_OK;
+    }
+    return st;
+}
+
+static sw_status find_all_parts(finding *s, sw_error *err)
+{
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < s->best->count; i++)
+        if (!swi_ways_any(&s->best->tensors[i].fits))
+            st = find_parts(s, &s->best->tensors[i], err);
+    return st;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------
+ */
+
 sw_status swi_find_layout(const sw_checkpoint *checkpoint, swi_found *out, sw_error *err)
 {
     swi_found made = {.axes = 0};
@@ -277,11 +402,13 @@ sw_status swi_find_layout(const sw_checkpoint *checkpoint, swi_found *out, sw_er
         st = swi_fail(err, SW_ERR_UNSUPPORTED, "layouts of more than %u ranks are not looked for",
                       RANKS_MAX);
     if (st == SW_OK)
-        st = swi_alloc_array(2 * ranks + MORE_RANKS, 1, (void **)&s->met, err);
+        st = swi_alloc_array(2 * ranks + MORE_RANKS, sizeof *s->met, (void **)&s->met, err);
     if (st == SW_OK)
         st = list_tensors(s, err);
     if (st == SW_OK)
         st = try_all(s, ranks, err);
+    if (st == SW_OK)
+        st = find_all_parts(s, err);
     free(s->rank_of);
     free(s->met);
     free(s->fits);
@@ -296,5 +423,6 @@ sw_status swi_find_layout(const sw_checkpoint *checkpoint, swi_found *out, sw_er
 void swi_found_end(swi_found *found)
 {
     free(found->tensors);
+    swi_arena_free(&found->arena);
     *found = (swi_found){0};
 }

@@ -5,6 +5,7 @@
 #ifndef SW_CONVERT_FOUND_LAYOUT_H
 #define SW_CONVERT_FOUND_LAYOUT_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "framework.h"
 #include "notation/division.h"
@@ -24,8 +25,10 @@ typedef struct swi_ways {
 
 typedef struct swi_found_tensor {
     uint32_t id;
-    const char *name; /* in the module; borrowed from the checkpoint */
-    swi_ways fits;    /* the ways that give exactly its pieces */
+    const char *name;     /* in the module; borrowed from the checkpoint */
+    swi_ways fits;        /* the ways that give exactly its pieces */
+    const int64_t *parts; /* with these parts of the first dimension that is split (LAY-3) */
+    size_t part_count;    /* 0: it is no row of parts */
 } swi_found_tensor;
 
 typedef struct swi_found {
@@ -36,6 +39,7 @@ typedef struct swi_found {
     size_t way_count;
     swi_found_tensor *tensors; /* parameters of the model that have dimensions and elements */
     size_t count, explained;
+    swi_arena arena; /* of the parts */
 } swi_found;
 
 SW_MUST_USE sw_status swi_find_layout(const sw_checkpoint *checkpoint, swi_found *out,

@@ -30,7 +30,8 @@ sw_status swi_found_dims(const swi_found_way *way, const char *const *names, swi
 typedef struct group {
     swi_ways fits; /* of all its tensors */
     size_t tensors;
-    size_t way; /* that it is told with; SWI_FOUND_WAYS: none yet */
+    size_t way;                    /* that it is told with; SWI_FOUND_WAYS: none yet */
+    const swi_found_tensor *first; /* whose parts all have */
 } group;
 
 typedef struct telling {
@@ -90,6 +91,13 @@ static sw_status write_pattern(telling *t, const char *name, bool numbers)
     return st;
 }
 
+static bool same_parts(const swi_found_tensor *a, const swi_found_tensor *b)
+{
+    return a->part_count == b->part_count &&
+           (a->part_count == 0 ||
+            memcmp(a->parts, b->parts, a->part_count * sizeof *a->parts) == 0);
+}
+
 static sw_status add_to_group(telling *t, size_t tensor, bool numbers)
 {
     const swi_found_tensor *from = &t->f->tensors[tensor];
@@ -105,9 +113,9 @@ static sw_status add_to_group(telling *t, size_t tensor, bool numbers)
         return st;
     group *g = &t->groups[id];
     if (is_new)
-        *g = (group){.fits = from->fits, .way = SWI_FOUND_WAYS};
+        *g = (group){.fits = from->fits, .way = SWI_FOUND_WAYS, .first = from};
     for (size_t i = 0; i < sizeof g->fits.bits / sizeof g->fits.bits[0]; i++)
-        g->fits.bits[i] &= from->fits.bits[i];
+        g->fits.bits[i] &= same_parts(from, g->first) ? from->fits.bits[i] : 0;
     g->tensors++;
     t->group_of[tensor] = id;
     return SW_OK;
@@ -141,6 +149,12 @@ static sw_status make_groups(telling *t)
     return st;
 }
 
+/* Rows of parts have rules of their own. */
+static bool is_waiting(const group *g, size_t way)
+{
+    return g->way == SWI_FOUND_WAYS && g->first->part_count == 0 && swi_ways_has(&g->fits, way);
+}
+
 /* The way that tells the most tensors of those that are left. */
 static bool choose_way(telling *t, size_t *out)
 {
@@ -148,7 +162,7 @@ static bool choose_way(telling *t, size_t *out)
     for (size_t w = 0; w < t->f->way_count; w++) {
         size_t tensors = 0;
         for (uint32_t g = 0; g < swi_names_count(t->patterns); g++)
-            if (t->groups[g].way == SWI_FOUND_WAYS && swi_ways_has(&t->groups[g].fits, w))
+            if (is_waiting(&t->groups[g], w))
                 tensors += t->groups[g].tensors;
         if (tensors > most) {
             most = tensors;
@@ -161,11 +175,17 @@ static bool choose_way(telling *t, size_t *out)
 static void choose_ways(telling *t)
 {
     size_t way = 0;
+    for (uint32_t g = 0; g < swi_names_count(t->patterns); g++)
+        for (size_t w = 0; t->groups[g].first->part_count > 0 && w < t->f->way_count; w++)
+            if (swi_ways_has(&t->groups[g].fits, w)) {
+                t->groups[g].way = w;
+                t->used[w] = true;
+            }
     for (bool first = true; choose_way(t, &way); first = false) {
         t->used[way] = true;
         t->last = first ? way : t->last;
         for (uint32_t g = 0; g < swi_names_count(t->patterns); g++)
-            if (t->groups[g].way == SWI_FOUND_WAYS && swi_ways_has(&t->groups[g].fits, way))
+            if (is_waiting(&t->groups[g], way))
                 t->groups[g].way = way;
     }
 }
@@ -223,7 +243,35 @@ static sw_status write_dims(telling *t, size_t way)
 
 static bool is_used_group(const telling *t, uint32_t g, size_t way)
 {
-    return t->groups[g].way == way && swi_ways_any(&t->groups[g].fits);
+    return t->groups[g].way == way && swi_ways_any(&t->groups[g].fits) &&
+           t->groups[g].first->part_count == 0;
+}
+
+static sw_status write_parts(telling *t, uint32_t g)
+{
+    const swi_found_tensor *first = t->groups[g].first;
+    size_t size;
+    const char *pattern = swi_names_at(t->patterns, g, &size);
+    sw_status st = swi_buf_append_str(t->out, "  - tensor: ", t->err);
+    if (st == SW_OK)
+        st = write_quoted(t, pattern, size);
+    if (st == SW_OK)
+        st = swi_buf_u8(t->out, '\n', t->err);
+    if (st == SW_OK)
+        st = write_dims(t, t->groups[g].way);
+    for (size_t p = 0; st == SW_OK && p < first->part_count; p++)
+        st = swi_buf_printf(t->out, t->err, "%s%" PRId64, p > 0 ? ", " : "    parts: [",
+                            first->parts[p]);
+    return st == SW_OK ? swi_buf_append_str(t->out, "]\n", t->err) : st;
+}
+
+static sw_status write_all_parts(telling *t)
+{
+    sw_status st = SW_OK;
+    for (uint32_t g = 0; st == SW_OK && g < swi_names_count(t->patterns); g++)
+        if (t->groups[g].first->part_count > 0 && swi_ways_any(&t->groups[g].fits))
+            st = write_parts(t, g);
+    return st;
 }
 
 static sw_status write_rule(telling *t, size_t way)
@@ -284,6 +332,8 @@ static sw_status write_untold(telling *t, size_t *untold)
 static sw_status write_all(telling *t, size_t *untold)
 {
     sw_status st = write_head(t);
+    if (st == SW_OK)
+        st = write_all_parts(t);
     for (size_t w = 0; st == SW_OK && w < t->f->way_count; w++)
         if (w != t->last)
             st = write_rule(t, w);
