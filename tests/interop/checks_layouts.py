@@ -91,7 +91,20 @@ def check_found(kit, kind, folder):
         kit.check(f"{kind}: the same boxes, of the optimizer too", not wrong, wrong[:6])
 
 
+def check_rank_files(kit, folder):
+    """What inference engines get: rank files of tensor parallelism, fused tensors as rows of parts."""
+    for target, words in (("vllm:tp=2", ("mesh: {tp: 2}", "qkv_proj.weight", "parts: [48, 16, 16]")),
+                          ("meta:tp=2", ("mesh: {tp: 2}", "feed_forward.w2.weight", "dims: [_, tp]"))):
+        dest = kit.path("out", "found-" + target.split(":")[0])
+        shutil.rmtree(dest, ignore_errors=True)
+        done = kit.run("convert", f"{folder}/ckpt", dest, "--to", target, "--assets", f"{folder}/assets")
+        if kit.expect(f"{target}: written", done, 0):
+            kit.expect(f"{target}: its layout is found", kit.run("inspect", dest, "--emit-layout"), 0, *words)
+
+
 def check_all_found(kit, folders):
+    if "hf_plain" in folders:
+        kit.guarded("rank files: layout", check_rank_files, folders["hf_plain"])
     for kind in FOUND:
         if kind in folders:
             kit.guarded(f"{kind}: layout", check_found, kind, folders[kind])
