@@ -376,10 +376,12 @@ static sw_status make_tensor(swi_mapping *m, const swi_present *have, uint32_t i
                              sw_error *err)
 {
     const uint32_t rule = m->to->tensors[id].rule;
-    uint32_t scale;
+    uint32_t scale, from, as;
     bool scaled;
     sw_tensor_info info;
-    *out = (swi_mapped){.name = swi_names_at(m->to->names, id, NULL),
+    const bool has_source = swi_mapping_source(m, have, m->to->tensors[id].first, &from, &as);
+    *out = (swi_mapped){.constant = !has_source,
+                        .name = swi_names_at(m->to->names, id, NULL),
                         .scale = -1,
                         .dtype = swi_form_of(m->model, m->in.to, rule)->cast};
     sw_status st = find_scaled(m, have, id, &scaled, err);

@@ -50,6 +50,7 @@ typedef struct swi_mapped {
     uint32_t tensor;  /* of the derived catalog */
     int64_t scale;    /* the tensor there that it is to be multiplied by, or -1 */
     sw_dtype dtype;   /* that the map asks for, or SW_DTYPE_NONE */
+    bool constant;    /* the map made it; the source has nothing of it */
 } swi_mapped;
 typedef struct swi_mapped_list {
     swi_mapped *items; /* in the order of the side; free() */

@@ -181,6 +181,13 @@ sw_status swi_remap_end(swi_remap *r, const sw_checkpoint *source, const sw_chec
     return st;
 }
 
+/* What only a map has is chosen by its name there. */
+static bool is_chosen(const sw_convert_options *o, const char *name)
+{
+    return (o->only == NULL || swi_select_match(o->only, name, name)) &&
+           !swi_select_match(o->drop, name, name);
+}
+
 static sw_status take_mapped(swi_remap *r, const sw_convert_options *options,
                              const swi_mapped_list *list, swi_selection *s, sw_error *err)
 {
@@ -189,18 +196,22 @@ static sw_status take_mapped(swi_remap *r, const sw_convert_options *options,
     sw_status st = swi_alloc_array(list->count, sizeof *items, (void **)&items, err);
     if (st != SW_OK)
         return st;
+    size_t count = 0;
     for (size_t i = 0; i < list->count; i++) {
         const swi_mapped *m = &list->items[i];
         sw_tensor_info info;
+        if (m->constant && !is_chosen(options, m->name))
+            continue;
         (void)sw_catalog_tensor(catalog, m->tensor, &info);
-        items[i] = (swi_chosen){.source = m->tensor, .name = m->name, .scale = m->scale};
-        items[i].dtype = m->dtype != SW_DTYPE_NONE ? m->dtype : swi_select_dtype(options, &info);
+        swi_chosen *item = &items[count++];
+        *item = (swi_chosen){.source = m->tensor, .name = m->name, .scale = m->scale};
+        item->dtype = m->dtype != SW_DTYPE_NONE ? m->dtype : swi_select_dtype(options, &info);
         if (m->scale >= 0)
-            items[i].dtype = options->dtype != SW_DTYPE_NONE ? options->dtype : SW_BF16;
+            item->dtype = options->dtype != SW_DTYPE_NONE ? options->dtype : SW_BF16;
     }
     free(s->items);
     s->items = items;
-    s->count = list->count;
+    s->count = count;
     swi_selection_sort(s);
     return SW_OK;
 }

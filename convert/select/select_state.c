@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "map/remap.h"
@@ -20,6 +21,8 @@ typedef struct selecting {
     const char **path;
     size_t path_capacity;
     swi_section section;
+    bool mapped;
+    bool *met; /* mapped: by pattern of --only and then --drop: something in the target has it */
 } selecting;
 
 /* Options that choose or rename what a model is. */
@@ -88,6 +91,59 @@ static bool is_named(const selecting *s, const char *name, const swi_state_leaf 
 {
     const sw_convert_options *o = s->options;
     return (o->only == NULL || matches(s, o->only, name, leaf)) && !matches(s, o->drop, name, leaf);
+}
+
+/* Pattern i of --only and then --drop; NULL behind the last. */
+static const char *pattern_at(const sw_convert_options *o, size_t i)
+{
+    size_t n = 0;
+    while (o->only != NULL && o->only[n] != NULL)
+        n++;
+    if (i < n)
+        return o->only[i];
+    for (size_t k = 0; o->drop != NULL && o->drop[k] != NULL; k++)
+        if (n + k == i)
+            return o->drop[k];
+    return NULL;
+}
+
+static sw_status begin_patterns(selecting *s, sw_error *err)
+{
+    size_t n = 0;
+    while (pattern_at(s->options, n) != NULL)
+        n++;
+    return swi_alloc_array(n, sizeof *s->met, (void **)&s->met, err);
+}
+
+static void note_patterns(selecting *s, const char *name, const swi_state_leaf *leaf)
+{
+    for (size_t i = 0; s->mapped && pattern_at(s->options, i) != NULL; i++) {
+        const char *const one[] = {pattern_at(s->options, i), NULL};
+        s->met[i] = s->met[i] || matches(s, one, name, leaf);
+    }
+}
+
+/* A name that is only in the source chooses nothing when a map has made others of it. */
+static sw_status check_patterns(const selecting *s, sw_error *err)
+{
+    const size_t own = s->mapped ? swi_checkpoint_own_tensors(s->checkpoint) : 0;
+    for (size_t i = 0; own > 0 && pattern_at(s->options, i) != NULL; i++) {
+        const char *const one[] = {pattern_at(s->options, i), NULL};
+        for (size_t t = 0; !s->met[i] && t < own; t++) {
+            const char *inner, *section;
+            sw_tensor_info info;
+            swi_quoted q, r;
+            sw_catalog_tensor(s->catalog, t, &info);
+            sw_checkpoint_split_name(s->checkpoint, t, &section, &inner);
+            if (swi_select_match(one, inner, info.name))
+                return swi_fail(err, SW_ERR_ARG,
+                                "--only and --drop: \"%s\" matches \"%s\" of the source, which the "
+                                "map makes other tensors of, and none of these; choose among the "
+                                "names that the plan shows",
+                                swi_quote_str(&q, one[0]), swi_quote_str(&r, info.name));
+        }
+    }
+    return SW_OK;
 }
 
 /*
@@ -168,6 +224,7 @@ static sw_status take_leaf(void *ctx, const swi_state_leaf *leaf, sw_error *err)
     if (st != SW_OK)
         return st;
     bool dropped = false;
+    note_patterns(s, (const char *)s->name.data, leaf);
     if (s->options->drop_optimizer)
         st = in_optimizer(s, leaf, &dropped, err);
     if (st != SW_OK)
@@ -272,14 +329,19 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form
     selecting s = {.checkpoint = checkpoint,
                    .catalog = sw_checkpoint_catalog(checkpoint),
                    .options = options,
-                   .out = &made};
+                   .out = &made,
+                   .mapped = remap != NULL && remap->mapping != NULL};
     sw_status st = check_options(options, err);
+    if (st == SW_OK)
+        st = begin_patterns(&s, err);
     if (st == SW_OK)
         st = read_state(&s, form, report, err);
     if (st == SW_OK)
         st = end_map(&s, remap, err);
     if (st == SW_OK)
         st = swi_state_walk(&made.state, take_leaf, &s, err);
+    if (st == SW_OK)
+        st = check_patterns(&s, err);
     if (st == SW_OK && made.count == 0)
         st = swi_fail(err, made.dropped > 0 ? SW_ERR_ARG : SW_ERR_UNSUPPORTED,
                       "no tensor is left to write: the checkpoint has %zu tensors, %" PRIu64
@@ -295,6 +357,7 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form
     if (st == SW_OK)
         st = say_scoped(&s, report, err);
     free(s.path);
+    free(s.met);
     swi_buf_free(&s.name);
     swi_section_end(&s.section);
     if (st == SW_OK) {
