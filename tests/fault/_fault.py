@@ -109,6 +109,22 @@ rules:
 """
 
 
+# Of torch_file.training_run(): its optimizer follows.
+RUN_MAP = """map: 1
+name: run
+let: {two: 2}
+sides: {a: {}, b: {}}
+tensors:
+  - interleave:
+      - {a: "{up,down}.weight", shape: [[6, 4], [4, 6]], b: {name: w, join: 0, groups: 2, pad: [16, _],
+         rearrange: ["(two i) j -> (i two) j", "i j -> j i"]}}
+      - {a: "{up,down}.bias", shape: [[6], [4]], b: {name: bias, join: 0, groups: two}}
+  - repeat: {n: 2}
+    let: {m: n + 1}
+    tensors: [{b: "scale.{m}", shape: [2], fill: 1.0, dtype: float32, buffer: true}]
+"""
+
+
 class Command:
     """One command line to torture. argv holds SRC and DEST where the paths go; a command with DEST
     must make the tree of `want`, and with LIST the file of `want_list`; one without must print
@@ -125,6 +141,7 @@ class Command:
         places = {"SRC": source, "DAMAGED": source + ".damaged", "RUN": source + ".pt",
                   "NAMES": source + ".names", "STEPS": source + ".steps",
                   "LAYOUT": source + ".yaml", "MAP": source + ".map.yaml",
+                  "RUNMAP": source + ".run.yaml",
                   "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
                   "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
@@ -157,6 +174,8 @@ class Bench:
             file.write("up.weight\nup.bias\ndown.weight\ndown.bias\n")
         with open(self.source + ".yaml", "w", encoding="ascii") as file:
             file.write(LAYOUT)
+        with open(self.source + ".run.yaml", "w", encoding="ascii") as file:
+            file.write(RUN_MAP)
         sharded = ("convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--dtype", "bf16", "--verify")
         self.commands = [
             Command("demo", "demo", "DEST"),
@@ -178,6 +197,8 @@ class Bench:
             Command("numbers", "plan", "RUN", "--to", "dcp"),
             Command("forms", "convert", "RUN", "DEST", "--to", "dcp:ranks=2,optimizer=flat",
                     "--param-names", "NAMES", "--verify"),
+            Command("mapped", "convert", "RUN", "DEST", "--to", "dcp:ranks=2,names=b", "--map",
+                    "RUNMAP", "--param-names", "NAMES"),
             Command("emit-layout", "inspect", "SRC", "--emit-layout"),
             Command("layout", "convert", "SRC", "DEST", "--to", "fsdp2:dp=2,tp=2", "--layout",
                     "LAYOUT"),
