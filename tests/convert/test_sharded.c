@@ -499,6 +499,48 @@ static void test_whose_files(void **state)
     }
 }
 
+static void rename_in(const char *dir, const char *from, const char *to)
+{
+    assert_int_equal(rename(harness_path(dir, "%s", from), harness_path(dir, "%s", to)), 0);
+}
+
+/* VL-1: stages of a pipeline hold one rank's tensors together. */
+static void test_stages(void **state)
+{
+    place p = begin(state);
+    char *want = convert_good(&p, p.hf, "want", "hf");
+    char *dir = convert_good(&p, p.hf, "out", "vllm:tp=2,part=6KB");
+    for (int rank = 0; rank < 2; rank++)
+        for (int part = 0; part < 3; part++) {
+            char from[64], to[64];
+            snprintf(from, sizeof from, "model-rank-%d-part-%d.safetensors", rank, part);
+            snprintf(to, sizeof to, "model-pp-%d-tp-%d-part-%d.safetensors", part > 1, rank,
+                     part > 1 ? 0 : part);
+            rename_in(dir, from, to);
+        }
+    char *back = convert_good(&p, dir, "back", "hf");
+    assert_true(same_file(harness_path(want, "model.safetensors"),
+                          harness_path(back, "model.safetensors")));
+}
+
+/* A rank far beyond the others costs neither time nor lines. */
+static void test_far_rank(void **state)
+{
+    place p = begin(state);
+    char *dir = convert_good(&p, p.hf, "out", "vllm:tp=1");
+    rename_in(dir, RANK0, "model-rank-65535-part-0.safetensors");
+    outcome o;
+    verify_at(&p, dir, 0, &o);
+    assert_found(&o, SW_DEFECT, "missing-file", RANK0, NULL, "rank 0 of 65536");
+    assert_found(&o, SW_DEFECT, "missing-file", "", NULL, "65535 of 65536 ranks");
+    assert_true(sw_report_count(o.report) < 64);
+    outcome_free(&o);
+    rename_in(dir, "model-rank-65535-part-0.safetensors", "model-rank-65536-part-0.safetensors");
+    verify_at(&p, dir, 0, &o);
+    assert_error(&o.err, SW_ERR_LIMIT, "rank 65536");
+    outcome_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,7 +552,8 @@ int main(void)
         test_in_dir(test_left_over),       test_in_dir(test_wrong_content),
         test_in_dir(test_wrong_shape),     test_in_dir(test_twice_in_parts),
         test_in_dir(test_unequal_copies),  test_in_dir(test_without_configuration),
-        test_in_dir(test_whose_files),
+        test_in_dir(test_whose_files),     test_in_dir(test_stages),
+        test_in_dir(test_far_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
