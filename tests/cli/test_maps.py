@@ -330,6 +330,104 @@ def check_optimizer_refused():
     exits(0, "convert", "fine.pt", "fine", "--to", "dcp:names=b", *more)
 
 
+CHAIN_MAP = """\
+map: 1
+name: chain
+sides: {a: {}, b: {}}
+tensors:
+  - {a: x, shape: [2, 3], b: {name: x, when: false}}
+  - {a: {name: y, when: false}, shape: [2, 3], tie: {to: x}, b: {name: y, rearrange: "i j -> j i"}}
+  - {a: z, shape: [2, 3], tie: {to: y}, b: {name: z, when: false}}
+"""
+
+
+def ramp(*shape, base=0.0):
+    count = 1
+    for n in shape:
+        count *= n
+    return ("F32", list(shape), struct.pack(f"<{count}f", *(base + i for i in range(count))))
+
+
+def check_chain():
+    """Of three tensors that are one the source lacks the middle one, and the target has it alone."""
+    use = with_map(CHAIN_MAP)
+    write_st("chain.safetensors", {"x": ramp(2, 3), "z": ramp(2, 3)})
+    exits(0, "convert", "chain.safetensors", "y", "--to", "hf:names=b", *use)
+    write_st("want.safetensors", {"y": ("F32", [3, 2], struct.pack("<6f", 0, 3, 1, 4, 2, 5))})
+    exits(0, "diff", "y", "want.safetensors")
+    exits(0, "convert", "y", "xz", "--to", "hf:names=a", *use)
+    exits(0, "diff", "xz", "chain.safetensors")
+    for name in ("x", "z"):
+        write_st("one.safetensors", {name: ramp(2, 3)})
+        remove("again")
+        exits(0, "convert", "one.safetensors", "again", "--to", "hf:names=b", *use, "--from-names",
+              "a")
+        exits(0, "diff", "again", "want.safetensors")
+    write_st("chain.safetensors", changed({"x": ramp(2, 3), "z": ramp(2, 3)}, "z", 4))
+    exits(2, "convert", "chain.safetensors", "bad", "--to", "hf:names=b", *use, "--from-names", "a",
+          say="are tied, but they differ, first at [1, 1]")
+    # the parameter is the one that the target has
+    torch_file.save({"model": {"x": torch_file.Tensor(2, 3)}, "optimizer": {
+        "state": {0: {"step": torch_file.Tensor(), "exp_avg": torch_file.Tensor(2, 3, base=50.0)}},
+        "param_groups": [{"lr": 0.5, "params": [0]}]}}, "chain.pt")
+    with open("names", "w", encoding="ascii") as file:
+        file.write("x\n")
+    exits(0, "convert", "chain.pt", "tied", "--to", "dcp:names=b", *use, "--param-names", "names",
+          "--from-names", "a")
+    exits(0, "cat", "tied", "optimizer.state.y.exp_avg", say="53")
+
+
+OPTIONAL_MAP = """\
+map: 1
+name: optional
+sides: {a: {}, b: {}}
+tensors:
+  - {a: x, shape: [2], b: w}
+  - repeat: {n: 3}
+    optional: true
+    tensors: [{a: "m.{n}", shape: [2], b: {name: m, stack: 0}}]
+"""
+
+
+def check_optional():
+    """Turns that are there together or not at all, on a side that stacks them."""
+    use = with_map(OPTIONAL_MAP)
+    turns = {f"m.{n}": ramp(2, base=10.0 * n) for n in range(3)}
+    for some in ({}, turns):
+        write_st("some.safetensors", {"x": ramp(2), **some})
+        remove("there")
+        remove("back")
+        exits(0, "convert", "some.safetensors", "there", "--to", "hf:names=b", *use)
+        exits(0, "convert", "there", "back", "--to", "hf:names=a", *use)
+        exits(0, "diff", "some.safetensors", "back")
+    write_st("some.safetensors", {"x": ramp(2), **without(turns, "m.1")})
+    exits(2, "convert", "some.safetensors", "bad", "--to", "hf:names=b", *use, say="needs \"m.1\"")
+    write_st("some.safetensors", {"w": ramp(2), "m": ramp(2, 2)})
+    exits(2, "convert", "some.safetensors", "bad", "--to", "hf:names=a", *use, say="[3, 2]")
+
+
+def check_sides():
+    """Whose names they are is told by all of them, and never guessed."""
+    use = with_map("map: 1\nname: s\nsides: {a: {}, b: {}, c: {}}\ntensors:\n"
+                   "  - {a: x, shape: [2], b: x, c: z}\n  - {a: y, shape: [2], b: y, c: w}\n")
+    write_st("s.safetensors", {"x": ramp(2), "y": ramp(2)})
+    exits(2, "convert", "s.safetensors", "out", "--to", "hf:names=c", *use,
+          say="the names fit the sides a and b of map s; say which with --from-names")
+    write_st("s.safetensors", {"x": ramp(2)})
+    exits(2, "convert", "s.safetensors", "out", "--to", "hf:names=c", *use,
+          say="1 of its tensors are missing, first \"y\"")
+    write_st("s.safetensors", {"z": ramp(2), "w": ramp(2), "v": ramp(2)})
+    exits(2, "convert", "s.safetensors", "out", "--to", "hf:names=a", *use,
+          say="the nearest is c; 1 names are unknown to it, first \"v\"")
+    use = with_map("map: 1\nname: s\nlet: {n: 0}\nsides: {a: {when: n > 0}, b: {when: n > 1}}\n"
+                   "tensors: [{a: x, shape: [n], b: x}]\n")
+    exits(2, "convert", "s.safetensors", "out", "--to", "hf:names=a", *use,
+          say="no side of map s has tensors of such a model")
+    exits(2, "convert", "s.safetensors", "out", "--to", "hf:names=a", *use, "--from-names", "a",
+          say="side a of map s cannot hold this model: it can when n > 0")
+    expect("nothing is written", not os.path.exists("out"))
+
+
 def digest(folder):
     made = hashlib.sha256()
     for root, _, files in sorted(os.walk(folder)):
@@ -400,6 +498,9 @@ if __name__ == "__main__":
     check_constants()
     check_configuration()
     check_experts()
+    check_chain()
+    check_optional()
+    check_sides()
     check_optimizer()
     check_optimizer_refused()
     check_map_files()
