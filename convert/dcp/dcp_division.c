@@ -313,7 +313,6 @@ sw_status swi_dcp_cut(swi_dcp_division *d, const swi_state_part *leaf, bool *who
 
 sw_status swi_dcp_division_say(const swi_dcp_division *d, sw_error *err)
 {
-    return d->own != NULL
-               ? SW_OK
-               : swi_rules_say_unused(swi_division_rules(d->division), d->used, d->in->report, err);
+    return d->in->rules == NULL ? SW_OK
+                                : swi_rules_say_unused(d->in->rules, d->used, d->in->report, err);
 }
