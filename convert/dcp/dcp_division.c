@@ -100,7 +100,7 @@ static sw_status check_rows(const options *o, const swi_rules *rules, sw_error *
         return swi_fail(err, SW_ERR_ARG,
                         "--to dcp:tp=%" PRIu64 ": how tensors are split is not known without "
                         "--layout FILE; shardwright inspect CHECKPOINT --emit-layout writes that "
-                        "of a checkpoint that has one",
+                        "of a checkpoint that has one, and maps know one: names=hf",
                         size_of(o, "tp"));
     return SW_OK;
 }
