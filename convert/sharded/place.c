@@ -58,6 +58,19 @@ static sw_status say_unknown(swi_sharded_reading *r, const char *name, sw_error 
                         nearest.found != NULL ? swi_quote_str(&q, nearest.found) : "");
 }
 
+/* Every rank has it; once is enough. */
+static sw_status say_ignored(swi_sharded_reading *r, const char *name, sw_error *err)
+{
+    const swi_finding_in in = {.severity = SW_NOTE,
+                               .code = "map-ignored",
+                               .file = r->list.items[r->file].path,
+                               .tensor = name};
+    if (r->list.items[r->file].is.rank > 0)
+        return SW_OK;
+    return swi_report_add(r->o->report, &in, err,
+                          "left out: models compute it anew when they are made");
+}
+
 /* SH-7: a rank has each tensor once. */
 static sw_status say_twice(swi_sharded_reading *r, const swi_rank_seen *seen, const char *name,
                            sw_error *err)
@@ -119,7 +132,7 @@ sw_status swi_rank_place_of(swi_sharded_reading *r, const swi_rank_tensor_in *te
     *out = place;
     if (number < 0)
         return swi_model_ignores(r->model, r->side, tensor->name)
-                   ? SW_OK
+                   ? say_ignored(r, tensor->name, err)
                    : say_unknown(r, tensor->name, err);
     swi_rank_seen *seen = &r->seen[number];
     if (seen->file > 0 && r->list.items[seen->file - 1].is.rank == r->list.items[r->file].is.rank)

@@ -1,6 +1,8 @@
 /* Files of ranks (specs/sharded.md): what each rank gets, and what is read back of it. */
 #include "convert/sharded_fixture.h"
 
+#include "convert/torch_fixture.h"
+
 typedef struct place {
     char *dir, *hf, *map;
 } place;
@@ -504,6 +506,44 @@ static void rename_in(const char *dir, const char *from, const char *to)
     assert_int_equal(rename(harness_path(dir, "%s", from), harness_path(dir, "%s", to)), 0);
 }
 
+/* Meta's own files hold a table that every model makes itself. */
+static void test_ignored(void **state)
+{
+    static const char *const rest[] = {
+        "layers.0.wq.weight", "layers.0.wk.weight", "layers.0.wv.weight",
+        "layers.0.wo.weight", "layers.0.w1.weight", "layers.0.w2.weight",
+        "layers.0.w3.weight", "tok.weight",         "output.weight"};
+    static const int64_t shapes[][2] = {{16, 16}, {8, 16},  {8, 16},   {16, 16}, {12, 16},
+                                        {16, 12}, {12, 16}, {100, 16}, {100, 16}};
+    static const int64_t one[1] = {16}, two[1] = {2};
+    place p = begin(state);
+    char *dir = harness_path(p.dir, "own");
+    torch_world *w = torch_begin(false);
+    torch_say(w, "} (");
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
+        torch_ramp(w, rest[i], 2, shapes[i], 0);
+    torch_ramp(w, "norm.weight", 1, one, 0);
+    torch_ramp(w, "rope.freqs", 1, two, 0);
+    torch_say(w, "u");
+    torch_write_zip(w, harness_path(dir, "consolidated.00.pth"), NULL);
+    torch_free(w);
+    harness_write_text(harness_path(dir, "params.json"),
+                       "{\"dim\": 16, \"n_heads\": 4, \"n_kv_heads\": 2, \"ffn\": 12,"
+                       " \"vocab_size\": 100, \"n_layers\": 1}\n");
+    outcome o;
+    verify_at(&p, dir, 0, &o);
+    assert_fine(&o);
+    assert_string_equal(o.verified.framework, "meta");
+    assert_int_equal(o.verified.tensors, 10);
+    assert_found(&o, SW_NOTE, "map-ignored", "consolidated.00.pth", "rope.freqs", "left out");
+    outcome_free(&o);
+    char *back = harness_path(p.dir, "back");
+    run_convert(dir, back, &(sw_convert_options){.to = "hf", .open = {.map = p.map}}, &o);
+    assert_fine(&o);
+    assert_int_equal(o.converted.tensors, 10);
+    outcome_free(&o);
+}
+
 /* VL-1: stages of a pipeline hold one rank's tensors together. */
 static void test_stages(void **state)
 {
@@ -553,7 +593,7 @@ int main(void)
         test_in_dir(test_wrong_shape),     test_in_dir(test_twice_in_parts),
         test_in_dir(test_unequal_copies),  test_in_dir(test_without_configuration),
         test_in_dir(test_whose_files),     test_in_dir(test_stages),
-        test_in_dir(test_far_rank),
+        test_in_dir(test_far_rank),        test_in_dir(test_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
