@@ -9,30 +9,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "harness")]
 import _cli  # noqa: E402
 from _cli import Run, exits, expect  # noqa: E402
-import torch_file  # noqa: E402
-from llama_file import config, llama, write  # noqa: E402
+from llama_file import MOMENT, config, llama, write_run  # noqa: E402
 
 EMBED, HEAD = "model.embed_tokens.weight", "lm_head.weight"
-BASE = 1000.0
-
-
-def state_of(order, shapes):
-    """Moments of parameter i begin with a number that tells its name."""
-    at = {name: i for i, name in enumerate(shapes)}
-    return {i: {"exp_avg": torch_file.Tensor(*shapes[n], base=BASE * (at[n] + 1))}
-            for i, n in enumerate(order)}
-
-
-def save(path, names, groups, prefix=""):
-    """A run whose module has these names in this order, and whose groups number their parameters."""
-    shapes = llama()
-    order = [name for group in groups for name in group]
-    number = {name: i for i, name in enumerate(order)}
-    torch_file.save({
-        "model": {prefix + n: torch_file.Tensor(*shapes[n]) for n in names},
-        "optimizer": {"state": state_of(order, shapes),
-                      "param_groups": [{"lr": 0.1, "params": [number[n] for n in group]}
-                                       for group in groups]}}, path)
 
 
 def put_config(name, **change):
@@ -51,7 +30,7 @@ def check_moments(folder, names):
         run = Run("cat", folder, f"{tensor}[" + ",".join(["0:1"] * len(shapes[name])) + "]",
                   "--json")
         values = json.loads(run.out).get("values")
-        expect(f"{folder}: {tensor}", values == [BASE * (i + 1)], run)
+        expect(f"{folder}: {tensor}", values == [MOMENT * (i + 1)], run)
 
 
 def convert(source, *more, code=0, say=None):
@@ -65,7 +44,7 @@ def check_tied():
     which group, shapes do not tell."""
     names = list(llama())
     trained = [n for n in names if n != HEAD]
-    save("tied.pt", names, [trained[1:], [EMBED]])
+    write_run("tied.pt", names, [trained[1:], [EMBED]])
     convert("tied.pt", code=2, say=f'may be "{EMBED}" or "{HEAD}"')
     run = convert("tied.pt", code=2, say="--config")
     expect("tied: nothing is written", not os.path.exists("out"), run)
@@ -81,7 +60,7 @@ def check_tied():
 def check_unordered():
     """An index that several ranks made keeps no order of the module: q and o have one shape."""
     names = list(llama())
-    save("ordered.pt", names, [names])
+    write_run("ordered.pt", names, [names])
     exits(0, "convert", "ordered.pt", "numbers", "--to",
           "dcp:ranks=1,replicate=2,optimizer=keep")
     convert("numbers", code=2, say="the order of the model's parameters is not known here")
@@ -101,7 +80,7 @@ def check_shuffled():
     """A file whose module is sorted by name, as some tools save it: the order in it is not that of
     the parameters."""
     names = list(llama())
-    save("sorted.pt", sorted(names), [names], prefix="module.")
+    write_run("sorted.pt", sorted(names), [names], prefix="module.")
     put_config("untied")
     convert("sorted.pt", "--config", "untied", say="in the order of its map")
     check_moments("out", names)
@@ -111,7 +90,7 @@ def check_groups():
     """Matrices and vectors in groups of their own, as trainers make them."""
     names = list(llama())
     shapes = llama()
-    save("groups.pt", sorted(names), [[n for n in names if len(shapes[n]) == 2],
+    write_run("groups.pt", sorted(names), [[n for n in names if len(shapes[n]) == 2],
                                       [n for n in names if len(shapes[n]) == 1]])
     put_config("untied")
     convert("groups.pt", "--config", "untied", say="in the order of its map")
@@ -121,13 +100,13 @@ def check_groups():
     exits(0, "convert", "groups.pt", "titan", "--to", "dcp:names=torchtitan", "--config", "untied")
     run = Run("cat", "titan", "optimizer.state.norm.weight.exp_avg[0:1]", "--json")
     expect("titan: moments", json.loads(run.out).get("values") ==
-           [BASE * (names.index("model.norm.weight") + 1)], run)
+           [MOMENT * (names.index("model.norm.weight") + 1)], run)
 
 
 def check_unknown():
     """What a configuration does not tell is said, and does no harm where it is not needed."""
     names = list(llama())
-    save("ordered.pt", names, [names])
+    write_run("ordered.pt", names, [names])
     put_config("bert", model_type="bert")
     run = convert("ordered.pt", "--config", "bert", say="the order of the model's parameters is not known")
     expect("unknown: the order of the file is taken", "in the one order that fits" in run.out, run)

@@ -15,6 +15,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "harness"))
+import llama_file  # noqa: E402
 import torch_file  # noqa: E402
 
 PLAIN = os.environ.get("SHARDWRIGHT", "build/shardwright")
@@ -140,6 +141,7 @@ class Command:
     def line(self, binary, source, dest):
         places = {"SRC": source, "DAMAGED": source + ".damaged", "RUN": source + ".pt",
                   "NAMES": source + ".names", "STEPS": source + ".steps",
+                  "MODEL": source + ".model", "NUMBERS": source + ".numbers.pt",
                   "LAYOUT": source + ".yaml", "MAP": source + ".map.yaml",
                   "RUNMAP": source + ".run.yaml",
                   "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
@@ -176,6 +178,7 @@ class Bench:
             file.write(LAYOUT)
         with open(self.source + ".run.yaml", "w", encoding="ascii") as file:
             file.write(RUN_MAP)
+        self.make_model()
         sharded = ("convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--dtype", "bf16", "--verify")
         self.commands = [
             Command("demo", "demo", "DEST"),
@@ -185,6 +188,8 @@ class Bench:
             Command("verify-damaged", "verify", "DAMAGED", code=1),
             Command("values", "verify", "SRC", "--level", "values"),
             Command("audit", "verify", "STEPS", code=1),
+            Command("model", "verify", "MODEL", "--config", "MODEL", code=1),
+            Command("order", "plan", "NUMBERS", "--to", "dcp", "--config", "MODEL"),
             Command("hash", "hash", "SRC", "--weights"),
             Command("hash-write", "hash", "SRC", "--write", "DEST"),
             Command("diff", "diff", "SRC", "SRC", "--state"),
@@ -234,6 +239,16 @@ class Bench:
         os.symlink("step-9", os.path.join(steps, "last"))
         with open(os.path.join(steps, "latest"), "w", encoding="ascii") as file:
             file.write("step-10")
+
+    def make_model(self):
+        """A model of which a layer is missing, a name and a shape are wrong; and a run of it whose
+        module is sorted by name."""
+        norm = "model.norm.weight"
+        llama_file.write(self.source + ".model", shapes={"0.mlp.up_proj.weight": [4, 4]},
+                         without=["model.layers.2."], rename={norm: "model.nrom.weight"},
+                         tie_word_embeddings=True)
+        names = [name for name in llama_file.llama() if name != "lm_head.weight"]
+        llama_file.write_run(self.source + ".numbers.pt", sorted(names), [names])
 
     def damage(self):
         """A copy of the source with one bit of one data file flipped."""

@@ -4,6 +4,8 @@ import json
 import os
 import struct
 
+import torch_file
+
 
 def config(**change):
     return {"model_type": "llama", "hidden_size": 4, "num_attention_heads": 2,
@@ -69,3 +71,21 @@ def write(folder, tensors=None, without=(), rename=None, shapes=None, first=None
     text = json.dumps(header).encode()
     with open(os.path.join(folder, "model.safetensors"), "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text + data)
+
+
+MOMENT = 1000.0  # times 1, 2 ... is added to the moments of the first, second ... name of llama()
+
+
+def write_run(path, names, groups, prefix=""):
+    """A file of torch.save of a run whose module has these names in this order, and whose optimizer
+    numbers the parameters of its groups."""
+    shapes = llama()
+    at = {name: i for i, name in enumerate(shapes)}
+    number = {name: i for i, name in enumerate(name for group in groups for name in group)}
+    torch_file.save({
+        "model": {prefix + name: torch_file.Tensor(*shapes[name]) for name in names},
+        "optimizer": {
+            "state": {i: {"exp_avg": torch_file.Tensor(*shapes[name], base=MOMENT * (at[name] + 1))}
+                      for name, i in number.items()},
+            "param_groups": [{"lr": 0.1, "params": [number[name] for name in group]}
+                             for group in groups]}}, path)
