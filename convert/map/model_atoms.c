@@ -9,7 +9,10 @@
 #include "map/model_parts.h"
 
 /* Turns of all repeats and rules looked at in them: more is a mistake in a configuration. */
-#define TURNS_MAX (UINT64_C(1) << 22)
+#define TURNS_MAX (UINT64_C(1) << 20)
+
+/* Tensors of all sides together. */
+#define NAMES_MAX (UINT64_C(1) << 21)
 
 /* Tensors that are one. */
 #define RING_MAX 256U
@@ -43,7 +46,7 @@ typedef struct expanding {
     swi_expr_var vars[VARS_MAX]; /* of the loops */
     swi_expr_vars table;
     swi_expr_scope scope;
-    uint64_t turns;
+    uint64_t turns, names;
     swi_buf name;
     tie *ties;
     size_t tie_count, tie_capacity;
@@ -134,6 +137,9 @@ static sw_status side_tensor(expanding *x, size_t side, uint32_t rule, const swi
         return swi_yaml_fail(x->map->doc, f->at, err, SW_ERR_CONFLICT, "MAP-11",
                              "side %s: \"%s\" is made twice", x->map->sides[side].name,
                              swi_quote(&q, name, x->name.size));
+    if (st == SW_OK && x->names++ == NAMES_MAX)
+        return swi_yaml_fail(x->map->doc, f->at, err, SW_ERR_LIMIT, "MAP-9",
+                             "the sides have too many tensors");
     if (st == SW_OK)
         st = swi_grow_array((void **)&s->tensors, &s->capacity, (size_t)*out + 1,
                             sizeof *s->tensors, err);
