@@ -122,6 +122,10 @@ def check_shapes():
     expect("mixed: two lines", set(found) == {("map-shape", "model.layers.0.mlp.gate_proj.weight"),
                                               ("map-shape", "model.layers.1.mlp.gate_proj.weight")},
            str(found))
+    expect("mixed: what divides and what does not", "1/2 of the elements" in
+           found["map-shape", "model.layers.0.mlp.gate_proj.weight"] and
+           "is it the configuration of this model?" in
+           found["map-shape", "model.layers.1.mlp.gate_proj.weight"], str(found))
     write("double", shapes={NORM: [8]})
     _, found = verify("double", 1)
     expect("double: the factor", "2 times the elements" in str(found), str(found))
