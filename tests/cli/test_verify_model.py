@@ -144,6 +144,9 @@ def check_ties():
     write("tied", without=[HEAD], tie_word_embeddings=True)
     _, found = verify("tied", 0)
     expect("tied: noted", "stored once" in found["tied", EMBED], str(found))
+    write("neither", without=[EMBED, HEAD], tie_word_embeddings=True)
+    _, found = verify("neither", 1)
+    expect("neither: one is missing", list(found) == [("map-missing", EMBED)], str(found))
     # both, equal and not
     write("both", tie_word_embeddings=True)
     document, found = verify("both", 0)

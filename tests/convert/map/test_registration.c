@@ -93,6 +93,25 @@ static void test_nearest(void **state)
     swi_model_free(m);
 }
 
+/* One that knows a name is nearer than one that knows none, however small that is. */
+static void test_nearest_of_sizes(void **state)
+{
+    (void)state;
+    static const char sizes[] = "map: 1\nname: m\nlet: {N: config.n}\n"
+                                "sides: {a: {config: config.json}, b: {}}\ntensors:\n"
+                                "  - {a: x, shape: [N]}\n"
+                                "  - repeat: {n: 20}\n"
+                                "    tensors:\n"
+                                "      - {b: 'l.{n}', shape: [N]}\n";
+    swi_model *m = NULL;
+    sw_error err = {0};
+    assert_ok(make_model(sizes, "{\"n\": 4}", SIZE_MAX, NULL, &m, &err), &err);
+    assert_nearest(m, "l.0", 1);
+    assert_nearest(m, "y", 0);
+    assert_nearest(m, "x", 0);
+    swi_model_free(m);
+}
+
 static void test_holding(void **state)
 {
     (void)state;
@@ -130,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_nearest_of_sizes),
         cmocka_unit_test(test_holding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
