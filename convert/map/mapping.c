@@ -180,60 +180,88 @@ static sw_status leave_constant(swi_mapping *m, const swi_present *have, uint32_
     return st == SW_OK ? swi_mapping_must(m, &must, err) : st;
 }
 
-static sw_status say_lost(const swi_mapping *m, uint32_t from, uint64_t elements, size_t line,
-                          sw_error *err)
+/* What of one tensor is left behind, in elements. */
+typedef struct leaving {
+    uint64_t lost;    /* the side cannot hold it, as the map says */
+    uint64_t unnamed; /* the map does not say what the side calls it */
+    size_t line;      /* of the rule, or of its side */
+} leaving;
+
+static sw_status say_leaving(const swi_mapping *m, uint32_t from, const leaving *l, sw_error *err)
 {
-    const swi_finding_in in = {.severity = SW_WARNING,
-                               .code = "map-lost",
-                               .tensor = swi_names_at(m->from->names, from, NULL)};
+    const char *map = swi_model_name(m->model);
+    swi_finding_in in = {.severity = SW_WARNING,
+                         .code = "map-lost",
+                         .tensor = swi_names_at(m->from->names, from, NULL)};
+    if (l->unnamed == 0)
+        return swi_report_add(m->in.report, &in, err,
+                              "side %s of map %s cannot hold it (line %zu): %" PRIu64
+                              " elements are left behind",
+                              to_name(m), map, l->line, l->lost);
+    in.severity = SW_DEFECT;
+    in.status = SW_ERR_UNSUPPORTED;
     return swi_report_add(m->in.report, &in, err,
-                          "side %s of map %s cannot hold it (line %zu): %" PRIu64
-                          " elements are left behind",
-                          to_name(m), swi_model_name(m->model), line, elements);
+                          "map %s does not say what side %s calls it (line %zu): %" PRIu64
+                          " elements would be left behind",
+                          map, to_name(m), l->line, l->unnamed);
 }
 
 /* MAP-2, MAP-5: an atom of a tensor that is there, which the target's side does not have. */
 static sw_status leave_atom(swi_mapping *m, const swi_present *have, uint32_t from, uint32_t atom,
-                            uint64_t *lost, size_t *line, sw_error *err)
+                            leaving *l, sw_error *err)
 {
     const uint32_t rule = m->model->atoms[atom].rule;
     const swi_map_form *f = swi_form_of(m->model, m->in.to, rule);
-    swi_quoted q;
+    const swi_yaml *doc = m->model->map->doc;
+    const uint64_t n = atom_elements(m, atom);
     if (goes_on(m, atom))
         return SW_OK;
     if (m->model->map->rules[rule].fills)
         return leave_constant(m, have, from, atom, err);
-    if (f->has == SWI_MAP_NOT)
-        return swi_fail(err, SW_ERR_UNSUPPORTED,
-                        "tensor \"%s\": map %s does not say what side %s calls it (line %zu); "
-                        "--drop leaves it out, --map takes a map that says it",
-                        swi_quote_str(&q, swi_names_at(m->from->names, from, NULL)),
-                        swi_model_name(m->model), to_name(m),
-                        swi_yaml_line(m->model->map->doc, m->model->map->rules[rule].at));
-    const uint64_t n = atom_elements(m, atom);
-    *lost += n;
+    if (f->has == SWI_MAP_NOT) {
+        l->unnamed += n;
+        l->line = swi_yaml_line(doc, m->model->map->rules[rule].at);
+        return SW_OK;
+    }
+    l->lost += n;
     m->effects[rule].lost += n;
-    *line = swi_yaml_line(m->model->map->doc, f->at);
+    l->line = l->unnamed > 0 ? l->line : swi_yaml_line(doc, f->at);
     return SW_OK;
+}
+
+static sw_status look_at_tensor(swi_mapping *m, const swi_present *have, uint32_t t, leaving *l,
+                                sw_error *err)
+{
+    sw_status st = SW_OK;
+    for (uint32_t a = m->from->tensors[t].first; st == SW_OK && a != SWI_NO_TENSOR;
+         a = m->from->next[a])
+        st = leave_atom(m, have, t, a, l, err);
+    if (st == SW_OK && l->lost + l->unnamed > 0)
+        st = say_leaving(m, t, l, err);
+    return st == SW_OK && m->in.from != m->in.to ? swi_mapping_pads(m, have, t, err) : st;
 }
 
 static sw_status look_at_rest(swi_mapping *m, const swi_present *have, sw_error *err)
 {
     sw_status st = SW_OK;
+    uint64_t unnamed = 0;
+    const char *first = "";
+    swi_quoted q;
     for (uint32_t t = 0; st == SW_OK && t < swi_names_count(m->from->names); t++) {
-        uint64_t lost = 0;
-        size_t line = 0;
+        leaving l = {0};
         if (have->tensor[t] == SWI_NO_TENSOR)
             continue;
-        for (uint32_t a = m->from->tensors[t].first; st == SW_OK && a != SWI_NO_TENSOR;
-             a = m->from->next[a])
-            st = leave_atom(m, have, t, a, &lost, &line, err);
-        if (st == SW_OK && lost > 0)
-            st = say_lost(m, t, lost, line, err);
-        if (st == SW_OK && m->in.from != m->in.to)
-            st = swi_mapping_pads(m, have, t, err);
+        st = look_at_tensor(m, have, t, &l, err);
+        if (l.unnamed > 0 && unnamed++ == 0)
+            first = swi_names_at(m->from->names, t, NULL);
     }
-    return st;
+    if (st != SW_OK || unnamed == 0)
+        return st;
+    return swi_fail(err, SW_ERR_UNSUPPORTED,
+                    "map %s does not say what side %s calls %" PRIu64
+                    " of the tensors, first \"%s\"; the report lists them; --drop leaves them out, "
+                    "--map takes a map that says it",
+                    swi_model_name(m->model), to_name(m), unnamed, swi_quote_str(&q, first));
 }
 
 /* ---- ties -------------------------------------------------------------------------------------
