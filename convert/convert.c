@@ -18,6 +18,7 @@
 #include "map/remap.h"
 #include "notation/rules.h"
 #include "optimizer/param_names.h"
+#include "plan_show.h"
 #include "select/select.h"
 #include "select/ties.h"
 #include "source/identity.h"
@@ -276,77 +277,6 @@ static void summarise(job *j)
         s->peak_memory_bytes = swi_checkpoint_open_memory(j->source);
 }
 
-/* It has no bytes of its own; the type is that of what it sees. */
-static void show_view(const sw_catalog *from, const swi_layout_view *view, sw_plan_fn on_plan,
-                      void *ctx)
-{
-    sw_tensor_info s;
-    sw_catalog_tensor(from, view->source, &s);
-    sw_plan_tensor line = {.name = view->name,
-                           .source = s.name,
-                           .file = "",
-                           .from = s.dtype,
-                           .to = view->dtype,
-                           .axes = s.axes,
-                           .pieces = s.piece_count};
-    memcpy(line.shape, s.shape, sizeof line.shape);
-    on_plan(ctx, &line);
-}
-
-static void show_plan(const job *j, sw_plan_fn on_plan, void *ctx)
-{
-    const sw_catalog *to = swi_layout_catalog(j->layout);
-    const sw_catalog *from = sw_checkpoint_catalog(j->whole);
-    for (size_t i = 0; on_plan != NULL && i < sw_catalog_tensor_count(to); i++) {
-        sw_tensor_info t, s;
-        swi_piece piece;
-        swi_blob blob;
-        sw_catalog_tensor(to, i, &t);
-        sw_catalog_tensor(from, swi_layout_source(j->layout, (uint32_t)i), &s);
-        sw_plan_tensor line = {
-            .name = t.name,
-            .source = s.name,
-            .file = "",
-            .from = s.dtype,
-            .to = t.dtype,
-            .axes = t.axes,
-            .bytes = t.bytes,
-            .pieces = s.piece_count,
-        };
-        memcpy(line.shape, t.shape, sizeof line.shape);
-        if (t.piece_count > 0) {
-            swi_tensor_piece(to, (uint32_t)i, 0, &piece);
-            swi_catalog_blob(to, piece.blob, &blob);
-            line.file = swi_catalog_path(to, blob.file);
-        }
-        on_plan(ctx, &line);
-    }
-    for (size_t i = 0; on_plan != NULL && i < swi_layout_view_count(j->layout); i++)
-        show_view(from, swi_layout_view_at(j->layout, i), on_plan, ctx);
-}
-
-static void show_rules(const job *j)
-{
-    const sw_convert_options *o = j->options;
-    if (o->on_rule == NULL || j->remap.mapping == NULL)
-        return;
-    for (size_t i = 0; i < swi_mapping_effect_count(j->remap.mapping); i++) {
-        swi_mapping_effect e;
-        swi_mapping_effect_at(j->remap.mapping, i, &e);
-        const sw_plan_rule rule = {.map = swi_model_name(j->remap.model),
-                                   .line = e.line,
-                                   .from = e.from,
-                                   .to = e.to,
-                                   .what = e.what,
-                                   .tensors = e.tensors,
-                                   .bytes = e.bytes,
-                                   .lost = e.lost,
-                                   .lossy = e.lossy};
-        if (e.tensors > 0 || e.lost > 0)
-            o->on_rule(o->rule_ctx, &rule);
-    }
-}
-
 /* The proof that precedes every move. */
 static sw_status prove(const job *j, sw_error *err)
 {
@@ -587,9 +517,9 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
              .sum = &sum};
     sw_status st = prepare(&j, err);
     if (st == SW_OK)
-        show_rules(&j);
+        swi_plan_show_rules(&j.remap, options);
     if (st == SW_OK)
-        show_plan(&j, on_plan, plan_ctx);
+        swi_plan_show_tensors(j.layout, j.whole, on_plan, plan_ctx);
     if (st == SW_OK && !options->dry_run) {
         swi_publish_in in = publish_in(&j);
         st = swi_publish(&in, &sum, err);
