@@ -2,6 +2,7 @@
 #include "convert/sharded_fixture.h"
 
 #include "convert/torch_fixture.h"
+#include "sharded/rank_name.h"
 
 typedef struct place {
     char *dir, *hf, *map;
@@ -473,6 +474,48 @@ static void test_without_configuration(void **state)
     outcome_free(&o);
 }
 
+/* SH-1: one name for each triple of numbers. */
+static void test_names(void **state)
+{
+    static const struct {
+        const char *pattern, *name;
+        bool is;
+        uint64_t rank, part, stage;
+    } cases[] = {
+        {"model-rank-%r-part-%p.st", "model-rank-0-part-0.st", true, 0, 0, 0},
+        {"model-rank-%r-part-%p.st", "model-rank-12-part-345.st", true, 12, 345, 0},
+        {"model-rank-%r-part-%p.st", "model-rank-999999999-part-1.st", true, 999999999, 1, 0},
+        {"model-rank-%r-part-%p.st", "model-rank-1000000000-part-1.st", false, 0, 0, 0},
+        {"model-rank-%r-part-%p.st", "model-rank-01-part-0.st", false, 0, 0, 0},
+        {"model-rank-%r-part-%p.st", "model-rank-1-part-.st", false, 0, 0, 0},
+        {"model-rank-%r-part-%p.st", "model-rank--1-part-0.st", false, 0, 0, 0},
+        {"model-rank-%r-part-%p.st", "model-rank-1-part-0.stx", false, 0, 0, 0},
+        {"model-rank-%r-part-%p.st", "model-rank-1-part-0.s", false, 0, 0, 0},
+        {"model-rank-%r-part-%p.st", "", false, 0, 0, 0},
+        {"p%s-t%r-%p", "p3-t2-1", true, 2, 1, 3},
+        {"c.%R.pth", "c.00.pth", true, 0, 0, 0},
+        {"c.%R.pth", "c.07.pth", true, 7, 0, 0},
+        {"c.%R.pth", "c.123.pth", true, 123, 0, 0},
+        {"c.%R.pth", "c.7.pth", false, 0, 0, 0},
+        {"c.%R.pth", "c.007.pth", false, 0, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        swi_rank_name is = {99, 99, 99};
+        char again[SWI_RANK_NAME_BYTES];
+        assert_int_equal(swi_rank_name_parse(cases[i].pattern, cases[i].name, &is), cases[i].is);
+        if (!cases[i].is) {
+            assert_int_equal(is.rank, 99);
+            continue;
+        }
+        assert_int_equal(is.rank, cases[i].rank);
+        assert_int_equal(is.part, cases[i].part);
+        assert_int_equal(is.stage, cases[i].stage);
+        swi_rank_name_print(cases[i].pattern, &is, again);
+        assert_string_equal(again, cases[i].name);
+    }
+}
+
 /* SH-1 */
 static void test_whose_files(void **state)
 {
@@ -486,19 +529,6 @@ static void test_whose_files(void **state)
     verify_at(&p, dir, 0, &o);
     assert_error(&o.err, SW_ERR_CONFLICT, "--from hf or --from vllm");
     outcome_free(&o);
-    /* names that are almost one */
-    static const char *const others[] = {
-        "model-rank-00-part-0.safetensors", "model-rank-0-part-.safetensors",
-        "model-rank-0-part-0.safetensorsx", "model-rank--1-part-0.safetensors",
-        "model-rank-1234567890-part-0.safetensors"};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        char *one = harness_path(p.dir, "other-%zu", i);
-        harness_write_text(harness_path(one, "%s", others[i]), "");
-        harness_write_text(harness_path(one, "note"), "");
-        verify_at(&p, one, 0, &o);
-        assert_string_not_equal(o.verified.framework, "vllm");
-        outcome_free(&o);
-    }
 }
 
 static void rename_in(const char *dir, const char *from, const char *to)
@@ -592,8 +622,9 @@ int main(void)
         test_in_dir(test_left_over),       test_in_dir(test_wrong_content),
         test_in_dir(test_wrong_shape),     test_in_dir(test_twice_in_parts),
         test_in_dir(test_unequal_copies),  test_in_dir(test_without_configuration),
-        test_in_dir(test_whose_files),     test_in_dir(test_stages),
-        test_in_dir(test_far_rank),        test_in_dir(test_ignored),
+        cmocka_unit_test(test_names),      test_in_dir(test_whose_files),
+        test_in_dir(test_stages),          test_in_dir(test_far_rank),
+        test_in_dir(test_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
