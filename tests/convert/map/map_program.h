@@ -47,7 +47,8 @@ typedef struct program_rule {
     uint32_t parts, axes;
     int64_t shape[PROGRAM_PARTS][SW_MAX_AXES];
     bool fills;
-    int tie; /* the rule before that it is tied to, or -1 */
+    int tie;     /* the rule before whose atom it is tied to, or -1 */
+    size_t atom; /* there */
     program_form forms[PROGRAM_SIDES];
     array atoms[PROGRAM_PARTS * 9]; /* by turn, then by part */
     size_t turns;
@@ -189,11 +190,12 @@ static inline void choose_rule(program *p, uint32_t n, uint64_t *next)
     *r = (program_rule){.parts = 1, .tie = -1, .turns = 1};
     const int64_t kind = model_below(&p->m, 8);
     r->fills = kind == 6;
-    if (kind == 7 && n > 0 && p->rules[n - 1].parts == 1 && p->rules[n - 1].loops == 0 &&
-        !p->rules[n - 1].fills) {
+    const program_rule *before = n > 0 ? &p->rules[n - 1] : NULL;
+    if (kind == 7 && before != NULL && !before->fills) {
         r->tie = (int)n - 1;
-        r->axes = p->rules[n - 1].axes;
-        memcpy(r->shape, p->rules[n - 1].shape, sizeof r->shape);
+        r->atom = (size_t)model_below(&p->m, (int64_t)(before->turns * before->parts));
+        r->axes = before->axes;
+        memcpy(r->shape[0], before->shape[r->atom % before->parts], sizeof r->shape[0]);
     } else {
         r->parts = 1 + (uint32_t)model_below(&p->m, PROGRAM_PARTS);
         r->loops = (uint32_t)model_below(&p->m, PROGRAM_LOOPS + 1);
@@ -208,12 +210,27 @@ static inline void choose_rule(program *p, uint32_t n, uint64_t *next)
         for (size_t e = 0; e < r->atoms[i].count; e++)
             r->atoms[i].v[e] = r->fills ? PROGRAM_FILL : (*next)++;
         if (r->tie >= 0)
-            memcpy(r->atoms[i].v, p->rules[r->tie].atoms[0].v,
+            memcpy(r->atoms[i].v, before->atoms[r->atom].v,
                    r->atoms[i].count * sizeof *r->atoms[i].v);
     }
     r->forms[0] = (program_form){.groups = 1};
     for (uint32_t s = 1; s < PROGRAM_SIDES; s++)
         choose_form(p, r, &r->forms[s]);
+}
+
+/* Names as the map makes them. */
+static inline void name_of(const program_rule *r, uint32_t n, uint32_t s, size_t turn,
+                           uint32_t part, char out[64])
+{
+    const program_form *f = &r->forms[s];
+    const size_t at[2] = {r->loops == 2 ? turn / (size_t)r->count[1] : turn,
+                          r->loops == 2 ? turn % (size_t)r->count[1] : 0};
+    int size = snprintf(out, 64, "%c.r%u", program_side[s], n);
+    for (uint32_t i = 0; i < r->loops; i++)
+        if (!f->dropped[i])
+            size += snprintf(out + size, 64 - (size_t)size, ".%zu", at[i]);
+    if (r->parts > 1 && !f->join)
+        snprintf(out + size, 64 - (size_t)size, ".p%u", part);
 }
 
 /* ---- the map as a text -----------------------------------------------------------------------
@@ -344,8 +361,12 @@ static inline void say_rule(program *p, uint32_t n)
     say(p, "]");
     if (r->fills)
         say(p, ", fill: 1.5, dtype: float32, buffer: true");
-    if (r->tie >= 0)
-        say(p, ", tie: {to: c.r%d, when: tied}", r->tie);
+    if (r->tie >= 0) {
+        const program_rule *to = &p->rules[r->tie];
+        char name[64];
+        name_of(to, n - 1, 0, r->atom / to->parts, (uint32_t)(r->atom % to->parts), name);
+        say(p, ", tie: {to: %s, when: tied}", name);
+    }
     for (uint32_t s = 1; s < PROGRAM_SIDES; s++) {
         const array *like = NULL;
         for (size_t t = 0; t < p->tensor_count[s]; t++)
@@ -439,21 +460,6 @@ static inline array tensor_of(const program_rule *r, uint32_t s, const array *co
     array padded = array_padded(&out, f->more);
     free(out.v);
     return padded;
-}
-
-/* Names as the map makes them. */
-static inline void name_of(const program_rule *r, uint32_t n, uint32_t s, size_t turn,
-                           uint32_t part, char out[64])
-{
-    const program_form *f = &r->forms[s];
-    const size_t at[2] = {r->loops == 2 ? turn / (size_t)r->count[1] : turn,
-                          r->loops == 2 ? turn % (size_t)r->count[1] : 0};
-    int size = snprintf(out, 64, "%c.r%u", program_side[s], n);
-    for (uint32_t i = 0; i < r->loops; i++)
-        if (!f->dropped[i])
-            size += snprintf(out + size, 64 - (size_t)size, ".%zu", at[i]);
-    if (r->parts > 1 && !f->join)
-        snprintf(out + size, 64 - (size_t)size, ".p%u", part);
 }
 
 static inline void make_tensors(program *p, uint32_t n, uint32_t s)

@@ -156,6 +156,29 @@ static void layouts_that_hold_come_first(void **state)
           "  - {a: y, shape: [N, H], tie: {to: x}, b: y}\n"                                        \
           "  - {a: {name: z, when: false}, shape: [N, H], tie: {to: y, when: N > 1}, b: z}\n"
 
+/* Rules may be tied to those behind them, so that rings of several become one. */
+static void rings_become_one(void **state)
+{
+    (void)state;
+    static const char text[] = RULES "  - {a: p, shape: [N, H], tie: {to: s}, b: p}\n"
+                                     "  - {a: q, shape: [N, H], b: q}\n"
+                                     "  - {a: r, shape: [N, H], tie: {to: q}, b: r}\n"
+                                     "  - {a: s, shape: [N, H], tie: {to: r}, b: s}\n"
+                                     "  - {a: t, shape: [N, H], b: t}\n";
+    swi_model *m = good_model(text, "{\"n\": 2, \"h\": 3}");
+    bool seen[5] = {false};
+    uint32_t a = 0;
+    for (int i = 0; i < 4; i++) {
+        assert_false(seen[a]);
+        seen[a] = true;
+        a = m->atoms[a].ring;
+    }
+    assert_int_equal(a, 0);
+    assert_false(seen[4]);
+    assert_int_equal(m->atoms[4].ring, 4);
+    swi_model_free(m);
+}
+
 static void ties_are_rings(void **state)
 {
     (void)state;
@@ -354,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_side_that_cannot),
         cmocka_unit_test(layouts_that_hold_come_first),
         cmocka_unit_test(ties_are_rings),
+        cmocka_unit_test(rings_become_one),
         cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(more_tensors_than_the_limit),
     };
