@@ -52,6 +52,8 @@ static const advice all[] = {
     {" map-unknown ",
      "see whether it is the right configuration or map; names that a wrapper or tool changed are "
      "mended when it is written again (convert --strip-prefix, --add-prefix, --drop)"},
+    {" map-lost ",
+     "leave them out with --drop, or give a map that says what the side calls them (--map FILE)"},
     {" map-shape ",
      "where these are values of one rank, convert the checkpoint that all ranks wrote; else see "
      "whether it is the configuration of this model"},
