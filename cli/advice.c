@@ -30,8 +30,8 @@ static const advice all[] = {
      "index and files do not belong together: copy the whole folder again, else take the step "
      "before"},
     {" incomplete ",
-     "fetch what is missing from the node that wrote it; if no node has it the save was never "
-     "finished: take the step before"},
+     "name what is missing if an option for it is told, else fetch it from the node that wrote it; "
+     "if no node has it the save was never finished: take the step before"},
     {" hole ",
      "see whether a rank's file is missing (verify --json lists all); else it was never written: "
      "take the step before"},

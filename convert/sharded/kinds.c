@@ -88,11 +88,15 @@ const swi_framework swi_framework_meta = {
 /* ---- claims ------------------------------------------------------------------------------------
  */
 
+static const swi_sharded_kind *const kinds[] = {&swi_sharded_vllm, &swi_sharded_meta};
+
 bool swi_sharded_owns(const char *name)
 {
     swi_rank_name is;
-    return swi_sharded_parse(&swi_sharded_vllm, name, &is) ||
-           swi_sharded_parse(&swi_sharded_meta, name, &is);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (swi_sharded_parse(kinds[i], name, &is))
+            return true;
+    return false;
 }
 
 /* SH-1: a lone file is a part of one, or one by itself for whoever reads such files. */
