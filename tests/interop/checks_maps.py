@@ -53,6 +53,23 @@ def convert(kit, source, dest, target, *options):
     return kit.run("convert", source, dest, "--to", target, *options)
 
 
+def check_model(kit, kind, folder):
+    """What torch saved is of the model that its configuration describes; the names that the map gives
+    to numbered parameters are those that shapes and the order of the file give."""
+    source, config = os.path.join(folder, "ckpt"), os.path.join(folder, "assets")
+    if not os.path.isfile(os.path.join(config, "config.json")):
+        return
+    kit.expect(f"{kind}: held against its model", kit.run("verify", source, "--config", config), 0,
+               "tensors known")
+    if not kind.startswith("torch_"):
+        return
+    told, mapped = kit.path("out", "order-told"), kit.path("out", "order-mapped")
+    convert(kit, source, told, "dcp")
+    result = convert(kit, source, mapped, "dcp", "--config", config)
+    kit.expect(f"{kind}: parameters in the order of the map", result, 0)
+    kit.expect(f"{kind}: the same names", kit.run("diff", told, mapped, "--state"), 0)
+
+
 def reference(folder, name):
     """The map with the model's configuration, and its atoms as arrays of bits."""
     judge = map_reference.Map(map_reference.embedded(name), config_of(folder))

@@ -73,6 +73,7 @@ def main():
     if not args.bad_only:
         for kind, folder in folders.items():
             kit.guarded(kind, checks_good.check_kind, kind, folder)
+            kit.guarded(f"{kind}: model", checks_maps.check_model, kind, folder)
             kit.guarded(f"{kind}: digests", checks_digests.check_forms, kind, folder)
         if "fsdp2_w4_nested" in folders:
             kit.guarded("options", checks_good.check_options, folders["fsdp2_w4_nested"])
