@@ -84,6 +84,16 @@ static inline const swi_map_form *swi_form_of(const swi_model *model, size_t sid
 
 /* Atoms and the tensors of every side, from the map's rules. */
 SW_MUST_USE sw_status swi_model_expand(swi_model *model, sw_error *err);
+/* ---- model_shapes.c: the shapes of the sides' tensors -----------------------------------------
+ */
+
+/* A whole number from 0 on; else MAP-4 at the node, with what it is and the text. */
+SW_MUST_USE sw_status swi_model_eval_size(const swi_model *model, const swi_expr_scope *scope,
+                                          const swi_expr *expr, swi_yaml_node at, const char *what,
+                                          int64_t *out, sw_error *err);
+/* Of all tensors of all sides, whose atoms are known. */
+SW_MUST_USE sw_status swi_model_set_shapes(swi_model *model, sw_error *err);
+
 /* A configuration as it was read. */
 typedef struct swi_model_config {
     sw_value_graph *graph; /* NULL: none */

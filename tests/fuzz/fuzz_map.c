@@ -1,6 +1,6 @@
 /*
  * Maps. An input that begins with '~' makes the choices of a random map
- * (convert/map/map_program.h), mapped between all pairs of its sides. Any other is the text of a
+ * (convert/map/map_round.h), mapped between all pairs of its sides. Any other is the text of a
  * map: what is taken becomes a model, refused in words with a place, or with sides that are one
  * when they are mapped there and back.
  */
@@ -16,7 +16,7 @@
 
 #define MODEL_SHOW(buf) ((void)(buf))
 #define MODEL_FAIL(text) (fprintf(stderr, "%s\n", (text)), __builtin_trap())
-#include "convert/map/map_program.h"
+#include "convert/map/map_round.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 static const swi_buf *shown; /* the map that is tried */
 #define MODEL_SHOW(buf) (shown = (buf))
 #define MODEL_FAIL(text) fail_msg("%s\n%.*s", (text), (int)shown->size, (const char *)shown->data)
-#include "convert/map/map_program.h"
+#include "convert/map/map_round.h"
 #include "map_fixture.h"
 #include "source/identity.h"
 
