@@ -21,8 +21,13 @@ static sw_status differs(const sw_catalog *catalog, const swi_must *must, uint64
     if (must->kind == SWI_MUST_EQUAL)
         return swi_fail(err, SW_ERR_CONFLICT,
                         "the configuration says that \"%s\" and \"%s\" are tied, but they differ, "
-                        "first at %s; --untie takes both",
+                        "first at %s; --untie takes both (targets of weights alone)",
                         name, swi_quote_str(&r, must->other_name), at);
+    if (must->kind == SWI_MUST_AGREE)
+        return swi_fail(err, SW_ERR_CONFLICT,
+                        "optimizer: the states \"%s\" and \"%s\" differ, but belong to parameters "
+                        "that become one; --drop-role optimizer leaves it behind",
+                        name, swi_quote_str(&r, must->other_name));
     if (must->kind == SWI_MUST_ZERO)
         return swi_fail(err, SW_ERR_CONFLICT,
                         "tensor \"%s\": what pads it is cut off and must be zero, but is not at "
@@ -51,7 +56,7 @@ static sw_status look(const swi_source *source, const swi_must *must, void *buff
 {
     sw_tensor_info info;
     (void)sw_catalog_tensor(source->catalog, must->tensor, &info);
-    if (must->kind == SWI_MUST_EQUAL)
+    if (must->kind == SWI_MUST_EQUAL || must->kind == SWI_MUST_AGREE)
         return compare(source, must, buffer, holds, first, err);
     return swi_uniform(source, must->tensor, must->kind == SWI_MUST_ZERO ? 0 : must->pattern,
                        buffer, LOOK_BYTES, holds, first, err);

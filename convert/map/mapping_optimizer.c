@@ -210,7 +210,7 @@ static sw_status same_state(following *f, const swi_opt_state *a, const swi_opt_
             return refuse(f, f->o->parameters[b->parameter], err,
                           "a state has neither its shape nor one element, and the map changes it");
         const swi_must must = {
-            .kind = SWI_MUST_EQUAL, .tensor = t, .other = u, .name = x.name, .other_name = y.name};
+            .kind = SWI_MUST_AGREE, .tensor = t, .other = u, .name = x.name, .other_name = y.name};
         return t == u ? SW_OK : swi_mapping_must(f->m, &must, err);
     }
     sw_status st = swi_value_same(g, a->value, g, b->value, &same, err);

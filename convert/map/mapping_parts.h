@@ -19,10 +19,15 @@ static inline uint32_t swi_next_tied(const swi_model *model, uint32_t atom)
 }
 
 /* What must hold of the derived catalog's tensors. */
-typedef enum swi_must_kind { SWI_MUST_FILL, SWI_MUST_ZERO, SWI_MUST_EQUAL } swi_must_kind;
+typedef enum swi_must_kind {
+    SWI_MUST_FILL,
+    SWI_MUST_ZERO,
+    SWI_MUST_EQUAL,
+    SWI_MUST_AGREE
+} swi_must_kind;
 typedef struct swi_must {
     swi_must_kind kind;
-    uint32_t tensor, other; /* EQUAL: of two */
+    uint32_t tensor, other; /* EQUAL (tied), AGREE (counters that become one): of two */
     uint64_t pattern;       /* FILL: the element's bytes */
     const char *name, *other_name;
 } swi_must;

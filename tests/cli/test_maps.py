@@ -317,7 +317,8 @@ def check_optimizer_refused():
         for i in (0, 1):
             run["optimizer"]["state"][i]["row"] = torch_file.Tensor(3, base=5.0)
 
-    case("steps that differ", lambda run: step(run["optimizer"], 1, 8.0), "step", "differ")
+    case("steps that differ", lambda run: step(run["optimizer"], 1, 8.0),
+         "optimizer: the states", "step\" differ, but belong to parameters that become one")
     case("different groups", groups, "are in different groups")
     case("one has a state and one has none", half, "some have a state, some have not")
     case("one is not trained", frozen)
