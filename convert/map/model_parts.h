@@ -1,4 +1,4 @@
-/* What a model is made of: model.c, model_atoms.c, model_find.c and the mapping (mapping*.c). */
+/* What a model is made of, for model*.c and the mapping (mapping*.c). */
 #ifndef SW_CONVERT_MAP_MODEL_PARTS_H
 #define SW_CONVERT_MAP_MODEL_PARTS_H
 
@@ -82,8 +82,12 @@ static inline const swi_map_form *swi_form_of(const swi_model *model, size_t sid
     return &model->map->rules[rule].forms[side];
 }
 
+/* ---- model_expand.c ---------------------------------------------------------------------------
+ */
+
 /* Atoms and the tensors of every side, from the map's rules. */
 SW_MUST_USE sw_status swi_model_expand(swi_model *model, sw_error *err);
+
 /* ---- model_shapes.c: the shapes of the sides' tensors -----------------------------------------
  */
 
@@ -93,6 +97,9 @@ SW_MUST_USE sw_status swi_model_eval_size(const swi_model *model, const swi_expr
                                           int64_t *out, sw_error *err);
 /* Of all tensors of all sides, whose atoms are known. */
 SW_MUST_USE sw_status swi_model_set_shapes(swi_model *model, sw_error *err);
+
+/* ---- model.c ----------------------------------------------------------------------------------
+ */
 
 /* A configuration as it was read. */
 typedef struct swi_model_config {
