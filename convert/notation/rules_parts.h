@@ -1,4 +1,4 @@
-/* The parts of a layout as it is written, for rules.c and division.c. */
+/* The parts of a layout as it is written, for rules*.c, division.c and cut.c. */
 #ifndef SW_CONVERT_NOTATION_RULES_PARTS_H
 #define SW_CONVERT_NOTATION_RULES_PARTS_H
 
@@ -59,5 +59,19 @@ struct swi_rules {
     size_t count;
     size_t compared; /* pairs of patterns, while it is read */
 };
+
+/* ---- rules.c -------------------------------------------------------------------------------- */
+
+/* FORMAT: the text of the node, and what is wrong with it. */
+sw_status swi_rules_bad(const swi_rules *r, swi_yaml_node node, const char *clause,
+                        const char *what, sw_error *err);
+/* `what` is what should stand there, for messages. */
+SW_MUST_USE sw_status swi_rules_read_expr(const swi_rules *r, swi_yaml_node node, const char *what,
+                                          swi_rules_expr *out, sw_error *err);
+
+/* ---- rules_rule.c --------------------------------------------------------------------------- */
+
+/* Reads rule->node into the rest of *rule, which is zero; names and meshes are there already. */
+SW_MUST_USE sw_status swi_rule_read(swi_rules *r, swi_rule *rule, sw_error *err);
 
 #endif
