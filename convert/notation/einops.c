@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "notation/lex.h"
 
 #define SYNTAX "NT-4.1"
 #define NAMES "NT-4.2"
@@ -52,20 +53,7 @@ static sw_status fail(const parser *p, const char *clause, size_t offset, const 
 
 static void skip_blanks(parser *p)
 {
-    while (p->text[p->pos] == ' ' || p->text[p->pos] == '\t')
-        p->pos++;
-}
-
-static size_t name_size(const char *text)
-{
-    size_t size = 0;
-    for (; text[size] != '\0'; size++) {
-        char ch = text[size];
-        bool letter = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_';
-        if (!letter && (size == 0 || ch < '0' || ch > '9'))
-            break;
-    }
-    return size;
+    p->pos += swi_lex_blanks(p->text + p->pos);
 }
 
 /* The number of a factor of the left side, or that of all of them. */
@@ -103,7 +91,7 @@ static sw_status check_factor(const parser *p, uint32_t factor)
 
 static sw_status take_name(parser *p, group *to)
 {
-    size_t size = name_size(p->text + p->pos);
+    size_t size = swi_lex_name(p->text + p->pos);
     if (size == 0)
         return fail(p, SYNTAX, p->pos, "expected a name");
     uint32_t factor = find_factor(p->einops, p->text + p->pos, size);
@@ -146,7 +134,7 @@ static sw_status take_group(parser *p)
     to->start = p->pos;
     char ch = p->text[p->pos];
     char next = ch == '1' ? p->text[p->pos + 1] : '\0';
-    bool one = ch == '1' && !(next >= '0' && next <= '9') && name_size(p->text + p->pos + 1) == 0;
+    bool one = ch == '1' && !swi_is_decimal(next) && swi_lex_name(p->text + p->pos + 1) == 0;
     sw_status status = SW_OK;
     if (one)
         p->pos++;
@@ -206,14 +194,12 @@ static sw_status parse(parser *p)
 
 sw_status swi_einops_parse(const char *text, size_t size, swi_einops **out, sw_error *err)
 {
-    if (size > SWI_EINOPS_MAX_BYTES)
-        return swi_fail_at(err, SW_ERR_LIMIT, LIMITS, SWI_EINOPS_MAX_BYTES,
-                           "a rearrangement of more than %u bytes", SWI_EINOPS_MAX_BYTES);
-    const char *nul = size > 0 ? memchr(text, '\0', size) : NULL;
-    if (nul != NULL)
-        return swi_fail_at(err, SW_ERR_FORMAT, SYNTAX, (uint64_t)(nul - text), "a NUL byte");
+    static const swi_lex_kind kind = {"a rearrangement", SWI_EINOPS_MAX_BYTES, SYNTAX, LIMITS};
+    sw_status status = swi_lex_check(&kind, text, size, err);
+    if (status != SW_OK)
+        return status;
     void *room;
-    sw_status status = swi_alloc_array(1, sizeof(swi_einops), &room, err);
+    status = swi_alloc_array(1, sizeof(swi_einops), &room, err);
     if (status != SW_OK)
         return status;
     swi_einops *einops = room;

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "notation/expr_program.h"
+#include "notation/lex.h"
 
 #define SYNTAX "NT-2.2"
 #define LIMITS "NT-2.10"
@@ -140,31 +141,15 @@ static sw_status take_binary(compiler *c, swi_expr_op op, size_t offset)
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-static bool is_letter(char ch)
-{
-    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_';
-}
-
-static bool is_digit(char ch)
-{
-    return ch >= '0' && ch <= '9';
-}
-
 static void skip_blanks(compiler *c)
 {
-    while (c->text[c->pos] == ' ' || c->text[c->pos] == '\t')
-        c->pos++;
+    c->pos += swi_lex_blanks(c->text + c->pos);
 }
 
 /* The size of the word at the position; 0: there is none. */
 static size_t word_size(const compiler *c)
 {
-    size_t size = 0;
-    if (!is_letter(c->text[c->pos]))
-        return 0;
-    while (is_letter(c->text[c->pos + size]) || is_digit(c->text[c->pos + size]))
-        size++;
-    return size;
+    return swi_lex_name(c->text + c->pos);
 }
 
 /* The word at the position is this one. */
@@ -199,12 +184,12 @@ static sw_status read_float(compiler *c, size_t start, int64_t whole, swi_expr_v
 {
     size_t point = c->pos++;
     double scale = 1;
-    for (; is_digit(c->text[c->pos]) && c->pos - start <= FLOAT_DIGITS; c->pos++) {
+    for (; swi_is_decimal(c->text[c->pos]) && c->pos - start <= FLOAT_DIGITS; c->pos++) {
         whole = whole * 10 + (c->text[c->pos] - '0');
         scale *= 10;
     }
     char next = c->text[c->pos];
-    if (c->pos == point + 1 || is_digit(next) || is_letter(next) || next == '.')
+    if (c->pos == point + 1 || swi_is_decimal(next) || word_size(c) > 0 || next == '.')
         return fail(c, start, "a number that cannot be read; write digits.digits, at most 15");
     *out = (swi_expr_value){.kind = SWI_EXPR_FLOAT, .number = (double)whole / scale};
     return SW_OK;
@@ -215,12 +200,12 @@ static sw_status read_number(compiler *c, swi_expr_value *out)
     size_t start = c->pos;
     int64_t v = 0;
     bool fits = true;
-    for (; is_digit(c->text[c->pos]); c->pos++)
+    for (; swi_is_decimal(c->text[c->pos]); c->pos++)
         fits = fits && swi_mul_i64(v, 10, &v) && swi_add_i64(v, c->text[c->pos] - '0', &v);
     char next = c->text[c->pos];
     if (next == '.')
         return read_float(c, start, v, out);
-    if (is_letter(next))
+    if (word_size(c) > 0)
         return fail(c, start, "a number that cannot be read");
     if (!fits)
         return fail(c, start, "a number over 9223372036854775807");
@@ -244,7 +229,7 @@ static sw_status read_literal(compiler *c, bool *found, swi_expr_value *out)
 {
     char ch = c->text[c->pos];
     *found = true;
-    if (is_digit(ch))
+    if (swi_is_decimal(ch))
         return read_number(c, out);
     if (ch == '\'' || ch == '"')
         return read_text(c, out);
@@ -543,14 +528,12 @@ static sw_status make_room(compiler *c)
 
 sw_status swi_expr_compile(const char *text, size_t size, swi_expr **out, sw_error *err)
 {
-    if (size > SWI_EXPR_MAX_BYTES)
-        return swi_fail_at(err, SW_ERR_LIMIT, LIMITS, SWI_EXPR_MAX_BYTES,
-                           "an expression of more than %u bytes", SWI_EXPR_MAX_BYTES);
-    const char *nul = size > 0 ? memchr(text, '\0', size) : NULL;
-    if (nul != NULL)
-        return swi_fail_at(err, SW_ERR_FORMAT, SYNTAX, (uint64_t)(nul - text), "a NUL byte");
+    static const swi_lex_kind kind = {"an expression", SWI_EXPR_MAX_BYTES, SYNTAX, LIMITS};
+    sw_status status = swi_lex_check(&kind, text, size, err);
+    if (status != SW_OK)
+        return status;
     void *p;
-    sw_status status = swi_alloc_array(1, sizeof(swi_expr), &p, err);
+    status = swi_alloc_array(1, sizeof(swi_expr), &p, err);
     if (status != SW_OK)
         return status;
     swi_expr *expr = p;

@@ -133,23 +133,11 @@ static sw_status take_parts(parser *p)
 
 /* ---- variables ---------------------------------------------------------------------------- */
 
-static size_t identifier_size(const char *text)
-{
-    size_t size = 0;
-    for (; text[size] != '\0'; size++) {
-        char ch = text[size];
-        bool letter = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_';
-        if (!letter && (size == 0 || !swi_is_decimal(ch)))
-            break;
-    }
-    return size;
-}
-
 static sw_status take_var(parser *p)
 {
     swi_pattern *pattern = p->pattern;
     swi_token token = {.kind = SWI_TOKEN_VAR, .offset_bytes = p->pos++};
-    size_t size = identifier_size(p->text + p->pos);
+    size_t size = swi_lex_name(p->text + p->pos);
     if (size == 0 || p->text[p->pos + size] != '}')
         return fail(p, VARIABLES, token.offset_bytes,
                     "{...} holds the name of a variable, or parts with commas between them");
@@ -287,14 +275,12 @@ static sw_status parse(parser *p)
 
 sw_status swi_pattern_parse(const char *text, size_t size, swi_pattern **out, sw_error *err)
 {
-    if (size > SWI_PATTERN_MAX_BYTES)
-        return swi_fail_at(err, SW_ERR_LIMIT, LIMITS, SWI_PATTERN_MAX_BYTES,
-                           "a pattern of more than %u bytes", SWI_PATTERN_MAX_BYTES);
-    const char *nul = size > 0 ? memchr(text, '\0', size) : NULL;
-    if (nul != NULL)
-        return swi_fail_at(err, SW_ERR_FORMAT, SYNTAX, (uint64_t)(nul - text), "a NUL byte");
+    static const swi_lex_kind kind = {"a pattern", SWI_PATTERN_MAX_BYTES, SYNTAX, LIMITS};
+    sw_status status = swi_lex_check(&kind, text, size, err);
+    if (status != SW_OK)
+        return status;
     void *room;
-    sw_status status = swi_alloc_array(1, sizeof(swi_pattern), &room, err);
+    status = swi_alloc_array(1, sizeof(swi_pattern), &room, err);
     if (status != SW_OK)
         return status;
     swi_pattern *pattern = room;

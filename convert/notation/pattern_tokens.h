@@ -4,6 +4,7 @@
 #define SW_CONVERT_NOTATION_PATTERN_TOKENS_H
 
 #include "base/arena.h"
+#include "notation/lex.h"
 #include "notation/pattern.h"
 
 typedef enum swi_token_kind {
@@ -47,10 +48,5 @@ struct swi_pattern {
     size_t var_count;
     const swi_token *parts; /* NULL: none */
 };
-
-static inline bool swi_is_decimal(char ch)
-{
-    return ch >= '0' && ch <= '9';
-}
 
 #endif

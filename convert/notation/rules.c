@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "io/store.h"
+#include "notation/lex.h"
 #include "notation/pattern_cover.h"
 #include "notation/rules_parts.h"
 
@@ -51,13 +52,8 @@ sw_status swi_rules_bad(const swi_rules *r, swi_yaml_node node, const char *clau
 
 static bool is_name(const char *text, size_t size)
 {
-    for (size_t i = 0; i < size; i++) {
-        char c = text[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        if (!letter && (i == 0 || c < '0' || c > '9'))
-            return false;
-    }
-    return size > 0 && size <= AXIS_NAME_MAX && !(size == 1 && text[0] == '_');
+    return size > 0 && size <= AXIS_NAME_MAX && swi_lex_name(text) == size &&
+           strcmp(text, "_") != 0;
 }
 
 static bool is_known(const swi_rules *r, const char *name)
