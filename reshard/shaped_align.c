@@ -1,4 +1,5 @@
 /* Aligning: a piece in views that fit given dimensions, in as few pieces as that takes. */
+#include "base/divisor.h"
 #include "model/steps.h"
 #include "shaped_parts.h"
 
@@ -14,16 +15,6 @@ static swi_steps steps_of(uint32_t count, const int64_t *dims)
     return steps;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* The axis above the first step of the view that does not fit, and how much of it to take apart. */
 static bool find_conflict(const swi_piece *p, const swi_steps *want, uint32_t *axis, int64_t *inner)
 {
@@ -34,7 +25,8 @@ static bool find_conflict(const swi_piece *p, const swi_steps *want, uint32_t *a
             if (step % want->at[d] == 0 || want->at[d] % step == 0)
                 continue;
             int64_t size = p->view[k - 1];
-            int64_t repeat = want->at[d] / common_divisor(want->at[d], step);
+            int64_t common = (int64_t)swi_common_divisor((uint64_t)want->at[d], (uint64_t)step);
+            int64_t repeat = want->at[d] / common;
             *axis = k - 1;
             *inner = size % repeat == 0 && p->axes < SW_MAX_AXES ? repeat : size;
             return true;

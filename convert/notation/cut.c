@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/divisor.h"
 #include "base/text.h"
 #include "notation/division_parts.h"
 
@@ -103,16 +104,6 @@ static sw_status uneven(const fitting *f, uint32_t dim, const run *r, uint32_t s
     return misfit(f, units ? "LAY-4" : "LAY-2", err, text);
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static sw_status fit_run(const fitting *f, uint32_t dim, run r, bool is_first_part, sw_error *err)
 {
     swi_cut *cut = f->cut;
@@ -124,7 +115,7 @@ static sw_status fit_run(const fitting *f, uint32_t dim, run r, bool is_first_pa
             per = ranks_per_unit(&r, cut->splits[s].ranks);
         if (per == 0)
             return uneven(f, dim, &r, s, err);
-        uint64_t both = is_first_part ? per : common_divisor(cut->splits[s].per, per);
+        uint64_t both = is_first_part ? per : swi_common_divisor(cut->splits[s].per, per);
         cut->overlap =
             cut->overlap || both != per || (!is_first_part && both != cut->splits[s].per);
         cut->splits[s].per = both;
