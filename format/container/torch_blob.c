@@ -147,23 +147,8 @@ const swi_blob_ops swi_blob_torch_frame = {
     .check = frame_check,
 };
 
-static sw_status value_check(const swi_blob *blob, const swi_reader *reader,
-                             const swi_blob_label *label, uint8_t *buffer, size_t buffer_bytes,
-                             sw_report *report, swi_blob_check *tally, sw_error *err)
-{
-    (void)blob;
-    (void)reader;
-    (void)label;
-    (void)buffer;
-    (void)buffer_bytes;
-    (void)report;
-    (void)tally;
-    (void)err;
-    return SW_OK;
-}
-
 const swi_blob_ops swi_blob_torch_value = {
     .kind = "torch-value",
     .resolve = frame_resolve,
-    .check = value_check,
+    .check = swi_blob_check_nothing,
 };

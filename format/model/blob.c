@@ -77,10 +77,9 @@ static sw_status constant_resolve(const swi_blob *blob, const swi_reader *reader
     return SW_OK;
 }
 
-/* Nothing is stored that could be wrong. */
-static sw_status constant_check(const swi_blob *blob, const swi_reader *reader,
-                                const swi_blob_label *label, uint8_t *buffer, size_t buffer_bytes,
-                                sw_report *report, swi_blob_check *tally, sw_error *err)
+sw_status swi_blob_check_nothing(const swi_blob *blob, const swi_reader *reader,
+                                 const swi_blob_label *label, uint8_t *buffer, size_t buffer_bytes,
+                                 sw_report *report, swi_blob_check *tally, sw_error *err)
 {
     (void)blob;
     (void)reader;
@@ -96,6 +95,6 @@ static sw_status constant_check(const swi_blob *blob, const swi_reader *reader,
 const swi_blob_ops swi_blob_constant = {
     .kind = "constant",
     .resolve = constant_resolve,
-    .check = constant_check,
+    .check = swi_blob_check_nothing,
     .load_value = NULL,
 };

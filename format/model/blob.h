@@ -92,6 +92,12 @@ struct swi_blob_ops {
                             sw_value *root, sw_error *err);
 };
 
+/* The check of kinds of which nothing is stored that could be wrong. */
+SW_MUST_USE sw_status swi_blob_check_nothing(const swi_blob *blob, const swi_reader *reader,
+                                             const swi_blob_label *label, uint8_t *buffer,
+                                             size_t buffer_bytes, sw_report *report,
+                                             swi_blob_check *tally, sw_error *err);
+
 /* A plain slice of a file: dense, no CRC. */
 extern const swi_blob_ops swi_blob_slice;
 
