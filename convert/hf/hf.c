@@ -29,29 +29,24 @@ static bool is_shard(const swi_listing_entry *e)
 }
 
 /* A lone index, or one numbered file of several, is a part of a checkpoint and none by itself. */
-static swi_claim claim_of(const swi_listing *listing)
+static sw_status claim(const swi_store *store, const swi_listing *listing, swi_claim *out,
+                       sw_error *err)
 {
-    for (size_t i = 0; i < swi_listing_count(listing); i++) {
+    const size_t count = swi_listing_count(listing);
+    (void)store;
+    (void)err;
+    *out = SWI_CLAIM_NONE;
+    for (size_t i = 0; *out == SWI_CLAIM_NONE && i < count; i++) {
         const swi_listing_entry *e = swi_listing_at(listing, i);
-        bool index = e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, INDEX_SUFFIX);
+        const bool index = e->kind == SWI_ENTRY_FILE && swi_has_suffix(e->name, INDEX_SUFFIX);
         uint64_t number, of;
         size_t stem;
         if (!index && !is_shard(e))
             continue;
-        if (swi_listing_count(listing) == 1 &&
-            (index || (swi_shard_numbered(e->name, SUFFIX, &number, &of, &stem) && of > 1)))
-            return SWI_CLAIM_PART;
-        return SWI_CLAIM_WHOLE;
+        const bool part =
+            index || (swi_shard_numbered(e->name, SUFFIX, &number, &of, &stem) && of > 1);
+        *out = count == 1 && part ? SWI_CLAIM_PART : SWI_CLAIM_WHOLE;
     }
-    return SWI_CLAIM_NONE;
-}
-
-static sw_status claim(const swi_store *store, const swi_listing *listing, swi_claim *out,
-                       sw_error *err)
-{
-    (void)store;
-    (void)err;
-    *out = claim_of(listing);
     return SW_OK;
 }
 
