@@ -1,5 +1,5 @@
 /*
- * A map as it is written (specs/notation.md, MAP-1 to MAP-11): rules that say how the tensors of
+ * A map as it is written (specs/notation.md, MAP-1 to MAP-16): rules that say how the tensors of
  * each side are made of the model's atoms. What it means for one configuration is a model
  * (model.h).
  *
@@ -78,7 +78,8 @@ typedef struct swi_map_rule {
     swi_expr *when;
     swi_pattern *tie; /* NULL: none */
     swi_expr *tie_when;
-    bool fills, optional, buffer;
+    bool fills;            /* MAP-7 */
+    bool optional, buffer; /* MAP-8 */
     double fill;
     sw_dtype dtype; /* SW_DTYPE_NONE: whatever it is */
 } swi_map_rule;

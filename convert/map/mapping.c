@@ -481,7 +481,7 @@ static sw_status make_all(swi_mapping *m, const swi_present *have, swi_mapped_li
     return st == SW_OK ? keep_scales(m, out, err) : st;
 }
 
-/* Without a choice of the caller all that the side must have is there. */
+/* MAP-12: without a choice of the caller all that the side must have is there. */
 static sw_status check_whole(const swi_mapping *m, const swi_present *have, sw_error *err)
 {
     for (uint32_t id = 0; !m->in.partial && id < m->to->own; id++) {

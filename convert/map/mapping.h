@@ -21,9 +21,10 @@ typedef struct swi_named {
 } swi_named;
 
 /*
- * The side whose names these are: every one known to it, none of its own missing (`partial`: some
- * may be, they were left out by choice). SW_ERR_CONFLICT: several sides fit; SW_ERR_INCOMPLETE or
- * SW_ERR_NOTFOUND: none, with what is wrong in the best. `asked` (NULL: none) decides by its name.
+ * MAP-13: the side whose names these are: every one known to it, none of its own missing
+ * (`partial`: some may be, they were left out by choice). SW_ERR_CONFLICT: several sides fit;
+ * SW_ERR_INCOMPLETE or SW_ERR_NOTFOUND: none, with what is wrong in the best. `asked` (NULL: none)
+ * decides by its name.
  */
 SW_MUST_USE sw_status swi_model_detect(const swi_model *model, const swi_named *have, size_t count,
                                        const char *asked, bool partial, size_t *side,
@@ -59,7 +60,9 @@ typedef struct swi_mapped_list {
 
 /*
  * The tensors of a module. Findings: "map-unknown", "map-missing", "map-shape" (defects, then the
- * call fails), "map-lost" (warnings: what the side cannot hold), "map-ignored" (notes).
+ * call fails: MAP-12), "map-lost" (what is left behind: a warning where the map says so; a defect,
+ * then the call fails, where the map does not say what the side calls it: MAP-2), "map-ignored"
+ * (notes).
  */
 SW_MUST_USE sw_status swi_mapping_model(swi_mapping *mapping, const swi_named *have, size_t count,
                                         swi_mapped_list *out, sw_error *err);

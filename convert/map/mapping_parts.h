@@ -1,7 +1,7 @@
 /*
- * A mapping under way. mapping.c leads, mapping_side.c finds sides and holds names against them,
- * mapping_build.c makes tensors, mapping_optimizer.c follows with states, mapping_check.c looks at
- * the bytes.
+ * A mapping under way. mapping.c leads and says what is left behind, mapping_side.c finds what
+ * there is of the source's side (holding.h holds names and shapes against it), mapping_build.c
+ * makes tensors, mapping_optimizer.c follows with states, mapping_check.c looks at the bytes.
  */
 #ifndef SW_CONVERT_MAP_MAPPING_PARTS_H
 #define SW_CONVERT_MAP_MAPPING_PARTS_H
@@ -71,8 +71,8 @@ bool swi_mapping_source(const swi_mapping *m, const swi_present *have, uint32_t 
 /* Not left out as a part of a group of which the source has nothing. */
 bool swi_mapping_is_there(const swi_mapping *m, uint32_t atom);
 /*
- * Fills have->tensor, m->there and m->scales; unknown and missing ones are findings and the error.
- * What was there of scales is freed.
+ * Fills have->tensor, m->there and m->scales; unknown, missing and misshapen ones are findings and
+ * the error. What was there of scales is freed.
  */
 SW_MUST_USE sw_status swi_mapping_meet(swi_mapping *m, const swi_named *named, size_t count,
                                        swi_present *have, sw_error *err);
@@ -97,7 +97,7 @@ uint64_t swi_mapping_pattern(double v, sw_dtype dtype);
 /* Adds a tensor; a name that is there already gets another in the derived catalog. */
 SW_MUST_USE sw_status swi_mapping_put(swi_mapping *m, const char *name, sw_role role,
                                       const swi_shaped *shaped, uint32_t *tensor, sw_error *err);
-/* What pads of a tensor of `from` must hold, written down once for each. */
+/* What pads this tensor of `from` must be zero: written down, for each dimension. */
 SW_MUST_USE sw_status swi_mapping_pads(swi_mapping *m, const swi_present *have,
                                        uint32_t from_tensor, sw_error *err);
 SW_MUST_USE sw_status swi_mapping_must(swi_mapping *m, const swi_must *must, sw_error *err);

@@ -36,7 +36,7 @@ static sw_status set_let(swi_model *m, const swi_map_let *let, sw_error *err)
                          m->config_file ? m->config_file : "");
 }
 
-/* A side whose configuration is the one at hand says some names in its own way, and first. */
+/* MAP-14: a side whose configuration is at hand says some names in its own way, and first. */
 static sw_status set_lets(swi_model *m, size_t side, sw_error *err)
 {
     const swi_map *map = m->map;

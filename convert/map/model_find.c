@@ -237,8 +237,7 @@ static sw_status none_fits(const finding *f, const char *type, size_t type_size,
                     f->ask->side ? " that has a side " : "", f->ask->side ? f->ask->side : "");
 }
 
-/* By model_type; a configuration without one belongs to a side that is configured by such a file.
- */
+/* MAP-13: by model_type; without it, it belongs to the side that is configured by such a file. */
 static sw_status choose(const finding *f, size_t *out, sw_error *err)
 {
     const uint8_t *type = NULL;

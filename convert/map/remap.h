@@ -31,9 +31,10 @@ SW_MUST_USE sw_status swi_remap_model(const swi_remap_in *in, const char *side, 
 SW_MUST_USE sw_status swi_remap_names(const swi_selection *selection, swi_named **out,
                                       sw_error *err);
 /*
- * A map is needed where the target is a side of maps, where the caller asks for one, or for names;
- * and a target of published names (hf) gets one where the configuration says which and the source
- * is of another side. Note "mapped" says what was decided.
+ * A map is needed where the target is a side of maps, where the caller asks for one, for names or
+ * for block scales to be multiplied in (a map that only says how the source is read asks for
+ * nothing); and a target of published names (hf) gets one where the configuration says which and
+ * the source is of another side. Note "mapped" says what was decided.
  */
 SW_MUST_USE sw_status swi_remap_begin(const swi_remap_in *in, swi_remap *out, sw_error *err);
 /* Nothing more will be mapped: the derived checkpoint, the source itself where nothing is. */
