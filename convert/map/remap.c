@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/report.h"
 #include "io/store.h"
+#include "map/agree.h"
 #include "select/names.h"
 
 void swi_remap_free(swi_remap *r)
@@ -137,6 +138,15 @@ static sw_status decide(const swi_remap_in *in, const char *wanted, swi_remap *m
     return st == SW_OK ? say(in, made->model, from, made->side, err) : st;
 }
 
+/* What lies beside the source, and what is copied beside the result. */
+static sw_status hold_configs(const swi_remap_in *in, const swi_model *model, sw_error *err)
+{
+    const char *map = in->options->open.map, *assets = in->options->assets;
+    sw_status st = swi_model_agree(model, map, sw_checkpoint_root(in->source), in->report, err);
+    return st == SW_OK && assets != NULL ? swi_model_agree(model, map, assets, in->report, err)
+                                         : st;
+}
+
 sw_status swi_remap_begin(const swi_remap_in *in, swi_remap *out, sw_error *err)
 {
     const char *wanted = wanted_side(in);
@@ -152,6 +162,8 @@ sw_status swi_remap_begin(const swi_remap_in *in, swi_remap *out, sw_error *err)
                         "have: say which with --to %s:names=SIDE",
                         in->target->framework->name);
     sw_status st = decide(in, wanted, &made, &cause);
+    if (st == SW_OK)
+        st = hold_configs(in, made.model, &cause);
     if (st == SW_OK) {
         *out = made;
         return SW_OK;

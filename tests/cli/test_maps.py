@@ -206,6 +206,45 @@ def check_configuration():
         refused(f"config {text}", source, 2, said, to="torch:names=torchtitan")
 
 
+def check_configurations_differ():
+    """Head counts whose products are the same: another configuration that is at hand tells."""
+    case = Case("llama")
+    source = case.write("source", case.tensors("hf"))
+    os.makedirs("other", exist_ok=True)
+    config = json.load(open(case.config, encoding="utf-8"))
+    with open("other/config.json", "w", encoding="utf-8") as file:
+        json.dump({**config, "num_attention_heads": 8, "num_key_value_heads": 4}, file)
+    to = ("--to", "meta:tp=2", "--overwrite")
+    said = "is 4 by this file, but 8 by the configuration that is used"
+    for more in (("--config", "other"), ("--config", "other/config.json"), ("--assets", "other")):
+        run = exits(0, "convert", source, "meta", *to, *more, say=said)
+        expect(f"{more}: names the file", "source/config.json" in run.err + run.out, run)
+    exits(0, "convert", source, "meta", *to, "--assets", source)
+    run = exits(0, "convert", "meta", "back", "--to", "hf", "--assets", source, "--overwrite")
+    expect("the same configuration", "is used" not in run.err + run.out, run)
+    # what is copied beside the result is of another model
+    shutil.copy("meta/params.json", "other/params.json")
+    run = exits(0, "convert", source, "meta", *to, "--assets", "other", say=said)
+    expect("of the assets", "other/params.json" in run.err + run.out, run)
+
+
+def check_rotations():
+    """Of scaled rotations Meta's files say Llama 3's alone; others would be computed as if plain."""
+    case = Case("llama")
+    config = json.load(open(case.config, encoding="utf-8"))
+    for key, change in (("rope_parameters", {"rope_type": "linear", "factor": 4.0}),
+                        ("rope_scaling", {"rope_type": "yarn"}), ("rope_scaling", {"type": "dynamic"})):
+        source = case.write("source", case.tensors("hf"))
+        with open("source/config.json", "w", encoding="utf-8") as file:
+            json.dump({**config, key: change}, file)
+        refused(f"{change}", source, 2, "cannot hold this model", to="meta:tp=2")
+        exits(0, "convert", source, "ranks", "--to", "vllm:tp=2", "--overwrite")
+    for change in ({"rope_type": "llama3"}, {"rope_type": "default"}, {"rope_theta": 500000.0}):
+        with open("source/config.json", "w", encoding="utf-8") as file:
+            json.dump({**config, "rope_parameters": change}, file)
+        exits(0, "convert", source, "meta", "--to", "meta:tp=2", "--overwrite")
+
+
 def check_experts():
     case = Case("mixtral")
     good = case.tensors("hf")
@@ -498,6 +537,8 @@ if __name__ == "__main__":
     check_ties()
     check_constants()
     check_configuration()
+    check_configurations_differ()
+    check_rotations()
     check_experts()
     check_chain()
     check_optional()
