@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "check/coordinates.h"
+#include "check/replica_check.h"
 #include "compare.h"
 #include "map/mapping_parts.h"
 #include "uniform.h"
@@ -62,6 +63,23 @@ static sw_status look(const swi_source *source, const swi_must *must, void *buff
                        buffer, LOOK_BYTES, holds, first, err);
 }
 
+/* What is looked at stands for all of its copies: a constant, a padding, one of a tied pair. */
+static sw_status copies_agree(const swi_mapping *m, const sw_checkpoint *derived, uint32_t tensor,
+                              const char *name, sw_error *err)
+{
+    bool equal = true;
+    swi_quoted q;
+    if (!swi_tensor_has_replicas(sw_checkpoint_catalog(derived), tensor))
+        return SW_OK;
+    sw_status st = swi_replica_check(derived, tensor, m->in.report, &equal, err);
+    if (st == SW_OK && !equal)
+        st = swi_fail(err, SW_ERR_CONFLICT,
+                      "tensor \"%s\": ranks saved copies that differ, and nothing tells which is "
+                      "right; leave it out with --drop",
+                      swi_quote_str(&q, name));
+    return st;
+}
+
 sw_status swi_mapping_check(const swi_mapping *m, const sw_checkpoint *derived, sw_error *err)
 {
     const swi_source source = swi_checkpoint_source(derived);
@@ -70,7 +88,9 @@ sw_status swi_mapping_check(const swi_mapping *m, const sw_checkpoint *derived, 
     for (size_t i = 0; st == SW_OK && i < m->must_count; i++) {
         bool holds = false;
         uint64_t first = 0;
-        st = look(&source, &m->musts[i], buffer, &holds, &first, err);
+        st = copies_agree(m, derived, m->musts[i].tensor, m->musts[i].name, err);
+        if (st == SW_OK)
+            st = look(&source, &m->musts[i], buffer, &holds, &first, err);
         if (st == SW_OK && !holds)
             st = differs(source.catalog, &m->musts[i], first, err);
     }

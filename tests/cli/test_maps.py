@@ -183,6 +183,26 @@ def check_constants():
             scale, "is not the constant", more=("--from-names", "vllm"))
 
 
+def patch(path, name, content):
+    """Other bytes at the begin of one tensor of a safetensors file."""
+    with open(path, "r+b") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        begin = json.loads(file.read(size))[name]["data_offsets"][0]
+        file.seek(8 + size + begin)
+        file.write(content)
+
+
+def check_copies():
+    """A constant on one rank stands for none of the others."""
+    case = Case("llama")
+    source = case.write("hf", case.tensors("hf"))
+    shutil.rmtree("v2", ignore_errors=True)
+    exits(0, "convert", source, "v2", "--to", "vllm:tp=2", "--assets", source)
+    scale = "model.layers.1.self_attn.attn._v_scale"
+    patch(os.path.join("v2", "model-rank-1-part-0.safetensors"), scale, struct.pack("<f", 2.0))
+    refused("a constant that differs on one rank", "v2", 2, scale, "copies that differ", to="hf")
+
+
 def check_configuration():
     """Widths that are not those of the checkpoint. Head counts whose products are the same shapes
     cannot be told apart by shapes; nothing here can."""
@@ -536,6 +556,7 @@ if __name__ == "__main__":
     check_padding()
     check_ties()
     check_constants()
+    check_copies()
     check_configuration()
     check_configurations_differ()
     check_rotations()
