@@ -208,15 +208,6 @@ static sw_status read_assets(job *j, sw_error *err)
     return st;
 }
 
-/* How the map says that ranks divide the tensors of the target's side. */
-static const swi_rules *side_rules(const job *j)
-{
-    const swi_model *m = j->remap.model;
-    return m != NULL && swi_model_layout_count(m, j->remap.side) > 0
-               ? swi_model_layout(m, j->remap.side, 0)
-               : NULL;
-}
-
 static sw_status lay_out(job *j, sw_error *err)
 {
     sw_status st = swi_layout_make(&j->limits, &j->layout, err);
@@ -233,8 +224,6 @@ static sw_status lay_out(job *j, sw_error *err)
         .leaf_count = j->selection.leaf_count,
         .assets = &j->assets,
         .rules = j->rules,
-        .side_rules = side_rules(j),
-        .scope = j->remap.model != NULL ? swi_model_scope(j->remap.model) : NULL,
         .options = (const char *)j->target.options.data,
         .convert = j->options,
         .limits = j->limits,

@@ -88,7 +88,6 @@ typedef struct swi_chosen {
 struct swi_state;
 struct swi_model;
 struct swi_rules;
-struct swi_expr_scope;
 
 /* One leaf of the saved state dict (state.h) that goes into the destination. */
 typedef struct swi_state_part {
@@ -110,11 +109,8 @@ typedef struct swi_target_in {
     const struct swi_assets *assets; /* files to go beside the tensors */
     const struct swi_model *model;   /* of the tensors, which are those of its side; NULL: none */
     size_t side;
-    /* How ranks divide tensors (notation/rules.h): that of --layout, and that of the model's side,
-     * with the names for their expressions; NULL: none. */
-    const struct swi_rules *rules, *side_rules;
-    const struct swi_expr_scope *scope;
-    const char *options; /* behind "hf:", without what is common; or "" */
+    const struct swi_rules *rules; /* how ranks divide tensors: that of --layout; NULL: none */
+    const char *options;           /* behind "hf:", without what is common; or "" */
     const sw_convert_options *convert;
     sw_limits limits;
     sw_report *report;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "map/model.h"
 #include "select/sections.h"
 
 #define OPTIONS_MAX (2U * SWI_MESH_AXES_MAX)
@@ -105,13 +106,21 @@ static sw_status check_rows(const options *o, const swi_rules *rules, sw_error *
     return SW_OK;
 }
 
+/* How the map says that ranks divide the tensors of its side; NULL: it does not. */
+static const swi_rules *side_rules(const swi_target_in *in)
+{
+    return in->model != NULL && swi_model_layout_count(in->model, in->side) > 0
+               ? swi_model_layout(in->model, in->side, 0)
+               : NULL;
+}
+
 static sw_status choose_rules(swi_dcp_division *d, const options *o, const swi_rules **out,
                               sw_error *err)
 {
     const swi_target_in *in = d->in;
     *out = in->rules;
     if (*out == NULL && size_of(o, "tp") > 1)
-        *out = in->side_rules;
+        *out = side_rules(in);
     if (*out != NULL)
         return SW_OK;
     sw_status st = swi_rules_parse_text(rows, strlen(rows), "rows", &in->limits, &d->own, err);
@@ -127,7 +136,8 @@ static sw_status make_division(swi_dcp_division *d, sw_error *err)
     if (st == SW_OK)
         st = choose_rules(d, &o, &rules, err);
     if (st == SW_OK)
-        st = swi_division_make(rules, d->in->scope, o.given, o.count, &d->division, err);
+        st = swi_division_make(rules, d->in->model != NULL ? swi_model_scope(d->in->model) : NULL,
+                               o.given, o.count, &d->division, err);
     if (st == SW_OK && swi_division_ranks(d->division) > SWI_DCP_RANKS_MAX)
         st = swi_fail(err, SW_ERR_ARG, "--to dcp: more than %u ranks in all", SWI_DCP_RANKS_MAX);
     if (st != SW_OK)

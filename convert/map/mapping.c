@@ -45,8 +45,7 @@ static sw_status keep_tensor(swi_mapping *m, uint32_t i, sw_error *err)
                                   .axes = info.axes,
                                   .shape = info.shape,
                                   .role = info.role};
-        sw_status st = swi_builder_tensor(m->builder, &in, &id, err);
-        return st;
+        return swi_builder_tensor(m->builder, &in, &id, err);
     }
     sw_status st = swi_shaped_take(m->catalog, i, &shaped, err);
     if (st != SW_OK)
@@ -88,8 +87,6 @@ sw_status swi_mapping_begin(const swi_mapping_in *in, swi_mapping **out, sw_erro
     m->from = &in->model->sides[in->from];
     m->to = &in->model->sides[in->to];
     m->catalog = sw_checkpoint_catalog(in->source);
-    memcpy(m->block, m->model->block, sizeof m->block);
-    m->block_axes = m->model->block_axes;
     st = swi_builder_from(m->catalog, &limits, &m->builder, err);
     if (st == SW_OK)
         st = set_tables(m, err);

@@ -44,7 +44,7 @@ static sw_status open_tensor(const swi_mapping *m, const swi_present *have, uint
     swi_shaped cut;
     sw_status st = swi_shaped_take(m->catalog, have->tensor[id], out, err);
     if (st == SW_OK && have->are_scales) {
-        st = swi_shaped_spread(out, t->axes, t->bare, m->block, &cut, err);
+        st = swi_shaped_spread(out, t->axes, t->bare, m->model->block, &cut, err);
         if (st == SW_OK)
             take_over(out, &cut);
         else

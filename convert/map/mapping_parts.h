@@ -55,10 +55,8 @@ struct swi_mapping {
     bool has_zero;
     swi_must *musts;
     size_t must_count, must_capacity;
-    swi_effect *effects;        /* by rule */
-    int64_t block[SW_MAX_AXES]; /* elements that share a scale; block_axes 0: no scales */
-    uint32_t block_axes;
-    swi_present scales; /* companions of the tensors of the module under way */
+    swi_effect *effects; /* by rule */
+    swi_present scales;  /* companions of the tensors of the module under way */
     swi_arena arena;
 };
 

@@ -1,6 +1,5 @@
 /* What a mapping finds of its source's side. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +39,9 @@ static sw_status check_scale(const swi_mapping *m, uint32_t id, const swi_named 
     char found_text[SWI_SHAPE_TEXT], expected_text[SWI_SHAPE_TEXT];
     swi_quoted q;
     (void)sw_catalog_tensor(m->catalog, scale->tensor, &info);
-    bool fits = m->block_axes == t->axes && info.axes == t->axes;
-    for (uint32_t k = 0; k < t->axes && m->block_axes == t->axes; k++) {
-        expected[k] = t->shape[k] / m->block[k] + (t->shape[k] % m->block[k] != 0);
+    bool fits = m->model->block_axes == t->axes && info.axes == t->axes;
+    for (uint32_t k = 0; k < t->axes && m->model->block_axes == t->axes; k++) {
+        expected[k] = t->shape[k] / m->model->block[k] + (t->shape[k] % m->model->block[k] != 0);
         fits = fits && expected[k] == info.shape[k];
     }
     if (fits)

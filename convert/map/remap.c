@@ -50,6 +50,12 @@ static bool is_for_reading(const swi_remap_in *in)
            !in->options->dequantise;
 }
 
+/* Tensors were left out by choice. */
+static bool is_partial(const swi_remap_in *in)
+{
+    return in->options->only != NULL || in->options->drop != NULL;
+}
+
 static bool means_unknown(sw_status st)
 {
     return st == SW_ERR_NOTFOUND || st == SW_ERR_INCOMPLETE || st == SW_ERR_CONFLICT;
@@ -58,13 +64,12 @@ static bool means_unknown(sw_status st)
 sw_status swi_remap_model(const swi_remap_in *in, const char *side, swi_model **out, sw_error *err)
 {
     swi_store *assets = NULL;
-    const swi_model_ask ask_base = {.map = in->options->open.map,
-                                    .config = in->options->open.config,
-                                    .store = swi_checkpoint_store(in->source),
-                                    .side = side,
-                                    .untie = in->options->untie,
-                                    .limits = in->limits};
-    swi_model_ask ask = ask_base;
+    swi_model_ask ask = {.map = in->options->open.map,
+                         .config = in->options->open.config,
+                         .store = swi_checkpoint_store(in->source),
+                         .side = side,
+                         .untie = in->options->untie,
+                         .limits = in->limits};
     sw_status st = SW_OK;
     if (in->options->assets != NULL)
         st = swi_store_open_posix(in->options->assets, &assets, err);
@@ -88,7 +93,6 @@ static sw_status find_sides(const swi_remap_in *in, const swi_model *model, cons
 {
     swi_named *names = NULL;
     const char *asked = in->options->from_names;
-    const bool partial = in->options->only != NULL || in->options->drop != NULL;
     const int64_t side = swi_model_side(model, wanted);
     if (side < 0)
         return swi_fail(err, SW_ERR_NOTFOUND, "map %s has no side %s", swi_model_name(model),
@@ -98,7 +102,7 @@ static sw_status find_sides(const swi_remap_in *in, const swi_model *model, cons
     *to = (size_t)side;
     sw_status st = swi_remap_names(in->weights, &names, err);
     if (st == SW_OK)
-        st = swi_model_detect(model, names, in->weights->count, asked, partial, from, err);
+        st = swi_model_detect(model, names, in->weights->count, asked, is_partial(in), from, err);
     free(names);
     return st;
 }
@@ -128,7 +132,7 @@ static sw_status decide(const swi_remap_in *in, const char *wanted, swi_remap *m
         .to = made->side,
         .source = in->source,
         .copies = in->target->framework->takes == SWI_TAKES_STATE,
-        .partial = in->options->only != NULL || in->options->drop != NULL,
+        .partial = is_partial(in),
         .dequantise = in->options->dequantise,
         .report = in->report,
     };
