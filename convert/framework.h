@@ -43,6 +43,7 @@ typedef struct swi_opening {
     sw_report *report;         /* may be NULL */
     sw_checkpoint *checkpoint; /* where sections and facts go */
     const char *map, *config;  /* what the caller named for it; or NULL */
+    const char *shapes;        /* likewise */
     bool ambiguous; /* set with SW_ERR_CONFLICT: which of several checkpoints is meant? */
 } swi_opening;
 
@@ -52,6 +53,18 @@ typedef struct swi_opening {
  */
 SW_MUST_USE sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *section,
                                           const char *name, sw_error *err);
+/*
+ * Notes that a tensor is a row (flat/rows.h): the parameters of the wrapped module `unit` (its name
+ * in the model, "" for the root) one behind the other, or a state of them in an optimizer. NULL:
+ * the number that the optimizer has for it tells which; then it may also be one parameter,
+ * flattened. `shards`: so many ranks share it. What is in it comes from elsewhere
+ * (flat/unflatten.h).
+ */
+SW_MUST_USE sw_status swi_opening_row(swi_opening *o, uint32_t tensor, const char *unit,
+                                      uint64_t shards, sw_error *err);
+/* Notes that elements [at, at + elements) of that row are some of the parameter of this name. */
+SW_MUST_USE sw_status swi_opening_row_slice(swi_opening *o, uint32_t tensor, const char *name,
+                                            uint64_t at, uint64_t elements, sw_error *err);
 /* Notes that reading the metadata took at most so much memory for a time; the largest counts. */
 void swi_opening_memory(swi_opening *o, uint64_t bytes);
 /* Says that there may be tensors of which nothing in the catalog tells: a part is missing. */

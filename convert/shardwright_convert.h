@@ -35,6 +35,8 @@ typedef struct sw_open_options {
     const char *from;        /* a framework's name; NULL: detected by content */
     const char *map;         /* a map (specs/notation.md): name of a known one, or file; NULL */
     const char *config;      /* the model's configuration, or a folder with it; NULL: where it is */
+    const char *shapes;      /* what flat parameters are made of (specs/shapes.md): a torch state
+                                dict, a configuration, or a YAML document; NULL: where it is */
     const sw_limits *limits; /* NULL: defaults */
 } sw_open_options;
 

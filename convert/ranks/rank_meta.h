@@ -6,7 +6,7 @@
 #define SW_CONVERT_RANK_META_H
 
 #include "framework.h"
-#include "ranks/placements.h"
+#include "torch/placements.h"
 
 #define SWI_RANK_META_NAME "metadata.pkl"
 

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "flat/notes.h"
 #include "source/detect.h"
 #include "view.h"
 
@@ -38,6 +39,7 @@ struct sw_checkpoint {
     swi_view view; /* of the tensor read last: reading on costs no second look at its parts */
     bool has_view;
     bool incomplete, opaque;
+    swi_row_notes rows;
     bool derived; /* all but catalog, lock and view belong to another */
     uint32_t own; /* derived: tensors of that one */
 };
@@ -59,6 +61,18 @@ sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text,
     if (st == SW_OK)
         st = swi_arena_text(&c->arena, name, strlen(name), &s->name, err);
     return st;
+}
+
+sw_status swi_opening_row(swi_opening *o, uint32_t tensor, const char *unit, uint64_t shards,
+                          sw_error *err)
+{
+    return swi_note_row(&o->checkpoint->rows, tensor, unit, shards, err);
+}
+
+sw_status swi_opening_row_slice(swi_opening *o, uint32_t tensor, const char *name, uint64_t at,
+                                uint64_t elements, sw_error *err)
+{
+    return swi_note_slice(&o->checkpoint->rows, tensor, name, at, elements, err);
 }
 
 void swi_opening_memory(swi_opening *o, uint64_t bytes)
@@ -133,6 +147,7 @@ static sw_status read_catalog(sw_checkpoint *c, const sw_open_options *options, 
         .checkpoint = c,
         .map = options ? options->map : NULL,
         .config = options ? options->config : NULL,
+        .shapes = options ? options->shapes : NULL,
     };
     st = c->at.framework->open(&o, err);
     *recognised = st == SW_OK || !o.ambiguous;
@@ -256,6 +271,7 @@ void sw_checkpoint_close(sw_checkpoint *checkpoint)
     sw_catalog_free(checkpoint->catalog);
     swi_detected_free(&checkpoint->at);
     swi_arena_free(&checkpoint->arena);
+    swi_row_notes_free(&checkpoint->rows);
     if (checkpoint->kept != NULL)
         checkpoint->free_kept(checkpoint->kept);
     free(checkpoint->sections);

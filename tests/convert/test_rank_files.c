@@ -1,7 +1,7 @@
 /* Files of ranks with metadata.pkl, as torch_checkpointing writes them (specs/rank_files.md). */
 #include "convert/rank_fixture.h"
 
-#include "ranks/placements.h"
+#include "torch/placements.h"
 
 /* ---- placements ---------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ranks/placements.h"
+#include "torch/placements.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "notation/division.h"
-#include "ranks/placements.h"
+#include "torch/placements.h"
 
 #define ELEMENTS_MAX 2048
 

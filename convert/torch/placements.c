@@ -1,4 +1,4 @@
-#include "ranks/placements.h"
+#include "torch/placements.h"
 
 #include <inttypes.h>
 
