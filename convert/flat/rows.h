@@ -31,14 +31,16 @@ typedef struct swi_rows {
 
 /*
  * FS-3: which parameters each unit has: those of its subtree that no unit below it has, in the
- * order of registration, buffers and other names of tied ones left out. `units`: names of modules
- * ("" need not be among them). Units without parameters are left out. No places are set.
+ * order of registration, other names of tied ones left out, and those of left_out[] (by shape;
+ * NULL: none). `units`: names of modules; the root is always one. Units without parameters are left
+ * out. No places are set.
  */
-SW_MUST_USE sw_status swi_rows_of_units(const swi_shapes *shapes, const char *const *units,
-                                        size_t count, swi_rows *out, sw_error *err);
+SW_MUST_USE sw_status swi_rows_of_units(const swi_shapes *shapes, const bool *left_out,
+                                        const char *const *units, size_t count, swi_rows *out,
+                                        sw_error *err);
 /*
  * The modules that patterns name ("model.layers.{n}"), among those that hold parameters, in the
- * order of registration. SW_ERR_ARG: a pattern that matches none.
+ * order of registration, in an arena. SW_ERR_ARG: a pattern that matches none.
  */
 SW_MUST_USE sw_status swi_units_matching(const swi_shapes *shapes, swi_pattern *const *patterns,
                                          size_t count, swi_arena *arena, const char ***units,
@@ -50,8 +52,7 @@ void swi_rows_free(swi_rows *rows);
  * align > 1 the padding of the world size is a part of the row: `shards` (else 1). SW_ERR_LIMIT on
  * overflow.
  */
-SW_MUST_USE sw_status swi_row_place(swi_row *row, const swi_shapes *shapes, uint32_t align,
-                                    uint64_t shards, sw_error *err);
+SW_MUST_USE sw_status swi_row_place(swi_row *row, uint32_t align, uint64_t shards, sw_error *err);
 /* FS-5: elements of each shard of a row of so many: ceil(total / shards). */
 uint64_t swi_row_shard(uint64_t total, uint64_t shards);
 
