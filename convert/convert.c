@@ -419,8 +419,14 @@ static sw_status select_state(job *j, sw_error *err)
                            .mapping = j->remap.mapping};
     if (form.mapping != NULL && form.optimizer == SWI_FORM_KEEP && !j->target.form_asked)
         form.optimizer = SWI_FORM_NAMES;
-    return swi_select_state(j->source, &form, &j->remap, j->options, j->report, &j->whole,
-                            &j->selection, err);
+    const swi_select_in in = {.checkpoint = j->source,
+                              .form = &form,
+                              .remap = &j->remap,
+                              .target = &j->target,
+                              .rules = j->rules,
+                              .options = j->options,
+                              .report = j->report};
+    return swi_select_state(&in, &j->whole, &j->selection, err);
 }
 
 static sw_status select_parts(job *j, sw_error *err)
@@ -437,9 +443,9 @@ static swi_publish_in publish_in(const job *j)
         .source = j->whole,
         .layout = j->layout,
         .dest = j->dest,
-        .one_file = j->target.framework->one_file,
+        .one_file = j->target.one_file,
         .by_pieces = j->target.framework->side != NULL,
-        .open = {.from = j->target.framework->name,
+        .open = {.from = j->target.reader->name,
                  .map = j->open.map,
                  .config = j->open.config,
                  .limits = j->open.limits},

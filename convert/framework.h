@@ -101,6 +101,7 @@ typedef struct swi_chosen {
 struct swi_state;
 struct swi_model;
 struct swi_rules;
+struct swi_target;
 
 /* One leaf of the saved state dict (state.h) that goes into the destination. */
 typedef struct swi_state_part {
@@ -145,6 +146,19 @@ typedef enum swi_opt_form {
 } swi_opt_form;
 #define SWI_FORM_BIT(form) (1U << (form))
 
+/* What a target may make something else of before anything of it is chosen. */
+typedef struct swi_reshape_in {
+    const sw_checkpoint *checkpoint; /* or what a map derived from it; the tensors of the state */
+    const struct swi_target *target; /* what --to says */
+    const struct swi_rules *rules;   /* that of --layout; NULL: none */
+    const struct swi_model *model;   /* whose side's names the tensors have; NULL: not known */
+    size_t side;
+    bool without_optimizers; /* none is written */
+    const sw_convert_options *convert;
+    sw_limits limits;
+    sw_report *report;
+} swi_reshape_in;
+
 typedef struct swi_framework {
     const char *name, *title;
     const char *alias;  /* another name that it has as a target, or NULL */
@@ -171,10 +185,23 @@ typedef struct swi_framework {
     /* Value i of the catalog, where values are no blobs of their own; NULL: they are. */
     sw_status (*value)(const sw_checkpoint *checkpoint, size_t i, sw_value_graph **graph,
                        sw_value *root, sw_error *err);
+    /*
+     * What its options make of a target (target/target.h): one file or a folder, who reads it, the
+     * usual form of optimizers. Judges them: SW_ERR_ARG. NULL: the table says it all.
+     */
+    sw_status (*choose)(struct swi_target *target, sw_error *err);
+    /*
+     * Of a target that takes the state dict: makes of it what is written. Changes `state`, whose
+     * tensors are then those of *out, which is derived from in->checkpoint; NULL there: of that.
+     * NULL: nothing is changed.
+     */
+    sw_status (*reshape)(const swi_reshape_in *in, struct swi_state *state, sw_checkpoint **out,
+                         sw_error *err);
     /* NULL: not a target. Whether it holds optimizer state, and values. */
     sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);
     bool holds_optimizer, holds_values;
     bool divides;  /* its ranks hold parts of tensors: a layout may say which */
+    bool wraps;    /* of a layout it wants the wrapped modules (units), and no rules */
     bool one_file; /* what it lays out is published as one file, not as a folder */
 } swi_framework;
 

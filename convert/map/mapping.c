@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "map/mapping_parts.h"
+#include "source/derive.h"
 
 /* ---- beginning --------------------------------------------------------------------------------
  */
@@ -29,52 +30,10 @@ static sw_status set_tables(swi_mapping *m, sw_error *err)
     return st;
 }
 
-/* A tensor of the source, under its own number. */
-static sw_status keep_tensor(swi_mapping *m, uint32_t i, sw_error *err)
-{
-    sw_tensor_info info;
-    swi_shaped shaped;
-    uint32_t id;
-    (void)sw_catalog_tensor(m->catalog, i, &info);
-    const swi_shaped_name name = {
-        .name = info.name, .name_size = strlen(info.name), .role = info.role};
-    if (info.alias_of >= 0 && info.piece_count == 0) {
-        const swi_tensor_in in = {.name = info.name,
-                                  .name_size = strlen(info.name),
-                                  .dtype = info.dtype,
-                                  .axes = info.axes,
-                                  .shape = info.shape,
-                                  .role = info.role};
-        return swi_builder_tensor(m->builder, &in, &id, err);
-    }
-    sw_status st = swi_shaped_take(m->catalog, i, &shaped, err);
-    if (st != SW_OK)
-        return st;
-    st = swi_shaped_put(m->builder, &name, &shaped, &id, err);
-    swi_shaped_free(&shaped);
-    return st;
-}
-
-static sw_status keep_tensors(swi_mapping *m, sw_error *err)
-{
-    const uint32_t count = (uint32_t)sw_catalog_tensor_count(m->catalog);
-    sw_status st = SW_OK;
-    for (uint32_t i = 0; st == SW_OK && i < count; i++)
-        st = keep_tensor(m, i, err);
-    for (uint32_t i = 0; st == SW_OK && i < count; i++) {
-        sw_tensor_info info;
-        (void)sw_catalog_tensor(m->catalog, i, &info);
-        if (info.alias_of >= 0)
-            swi_builder_alias(m->builder, i, (uint32_t)info.alias_of);
-    }
-    return st;
-}
-
 sw_status swi_mapping_begin(const swi_mapping_in *in, swi_mapping **out, sw_error *err)
 {
     swi_mapping *m = NULL;
     const swi_map_side *to = &in->model->map->sides[in->to];
-    const sw_limits limits = swi_checkpoint_limits(in->source);
     if (!in->model->sides[in->to].able)
         return swi_fail(err, SW_ERR_UNSUPPORTED,
                         "side %s of map %s cannot hold this model: it can when %s", to->name,
@@ -87,11 +46,9 @@ sw_status swi_mapping_begin(const swi_mapping_in *in, swi_mapping **out, sw_erro
     m->from = &in->model->sides[in->from];
     m->to = &in->model->sides[in->to];
     m->catalog = sw_checkpoint_catalog(in->source);
-    st = swi_builder_from(m->catalog, &limits, &m->builder, err);
+    st = swi_derive_begin(in->source, &m->builder, err);
     if (st == SW_OK)
         st = set_tables(m, err);
-    if (st == SW_OK)
-        st = keep_tensors(m, err);
     if (st == SW_OK)
         *out = m;
     else
@@ -528,11 +485,9 @@ void swi_mapping_identify(const swi_mapping *m, swi_identity *identity)
 
 sw_status swi_mapping_end(swi_mapping *m, sw_checkpoint **out, sw_error *err)
 {
-    sw_catalog *catalog = NULL;
     swi_builder *builder = m->builder;
     m->builder = NULL;
-    sw_status st = swi_builder_freeze(builder, NULL, &catalog, err);
-    return st == SW_OK ? swi_checkpoint_derive(m->in.source, catalog, out, err) : st;
+    return swi_derive_end(m->in.source, builder, out, err);
 }
 
 /* ---- for the plan -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "cast.h"
 #include "map/mapping_parts.h"
+#include "source/derive.h"
 
 static const swi_map_form *form_of(const swi_mapping *m, size_t side, uint32_t rule)
 {
@@ -319,19 +320,7 @@ bool swi_mapping_is_same(const swi_mapping *m, const swi_present *have, uint32_t
 sw_status swi_mapping_put(swi_mapping *m, const char *name, sw_role role, const swi_shaped *shaped,
                           uint32_t *tensor, sw_error *err)
 {
-    char other[512];
-    sw_error cause = {0};
-    swi_shaped_name as = {.name = name, .name_size = strlen(name), .role = role};
-    sw_status st = swi_shaped_put(m->builder, &as, shaped, tensor, &cause);
-    for (unsigned i = 1; st == SW_ERR_CONFLICT && i < 10000; i++) {
-        snprintf(other, sizeof other, "%.480s (mapped %u)", name, i);
-        as = (swi_shaped_name){.name = other, .name_size = strlen(other), .role = role};
-        cause = (sw_error){0};
-        st = swi_shaped_put(m->builder, &as, shaped, tensor, &cause);
-    }
-    if (st != SW_OK && err != NULL)
-        *err = cause;
-    return st;
+    return swi_derive_put(m->builder, name, role, shaped, tensor, err);
 }
 
 sw_status swi_mapping_must(swi_mapping *m, const swi_must *must, sw_error *err)

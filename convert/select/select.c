@@ -25,6 +25,7 @@ void swi_selection_free(swi_selection *selection)
     free(selection->items);
     free(selection->leaves);
     swi_state_free(&selection->state);
+    sw_checkpoint_close(selection->derived);
     swi_arena_free(&selection->arena);
     *selection = (swi_selection){0};
 }

@@ -22,6 +22,7 @@ typedef struct swi_selection {
     swi_state_part *leaves;
     size_t leaf_count;
     swi_state state;
+    sw_checkpoint *derived; /* what the target made of it (reshape), or NULL; owned */
     swi_arena arena;
 } swi_selection;
 
@@ -36,14 +37,21 @@ SW_MUST_USE sw_status swi_select_any(const sw_checkpoint *checkpoint,
                                      const sw_convert_options *options, sw_report *report,
                                      swi_selection *out, sw_error *err);
 struct swi_remap;
+typedef struct swi_select_in {
+    const sw_checkpoint *checkpoint;
+    const swi_state_form *form;
+    struct swi_remap *remap; /* map/remap.h; NULL: no map */
+    const struct swi_target *target;
+    const struct swi_rules *rules; /* that of --layout; NULL: none */
+    const sw_convert_options *options;
+    sw_report *report;
+} swi_select_in;
 /*
  * The whole state dict in the form that the target wants, its tensors those of *whole: the
- * checkpoint, or what the map (remap.h; NULL: none) derives from it. SW_ERR_ARG: options that only
+ * checkpoint, or what the map and then the target derive from it. SW_ERR_ARG: options that only
  * make sense for weights.
  */
-SW_MUST_USE sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form *form,
-                                       struct swi_remap *remap, const sw_convert_options *options,
-                                       sw_report *report, const sw_checkpoint **whole,
+SW_MUST_USE sw_status swi_select_state(const swi_select_in *in, const sw_checkpoint **whole,
                                        swi_selection *out, sw_error *err);
 /* Into natural order of names. */
 void swi_selection_sort(swi_selection *selection);

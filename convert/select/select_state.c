@@ -138,8 +138,8 @@ static sw_status check_patterns(const selecting *s, sw_error *err)
             if (swi_select_match(one, inner, info.name))
                 return swi_fail(err, SW_ERR_ARG,
                                 "--only and --drop: \"%s\" matches \"%s\" of the source, which the "
-                                "map makes other tensors of, and none of these; choose among the "
-                                "names that the plan shows",
+                                "map or the target makes other tensors of, and none of these; "
+                                "choose among the names that the plan shows",
                                 swi_quote_str(&q, one[0]), swi_quote_str(&r, info.name));
         }
     }
@@ -300,15 +300,14 @@ static sw_status say_scoped(selecting *s, sw_report *report, sw_error *err)
                           state->scoped_count);
 }
 
-/* The state dict as the target wants it. */
-static sw_status read_state(const selecting *s, const swi_state_form *form, sw_report *report,
+/* The state dict in the form that the target wants. */
+static sw_status read_state(const selecting *s, swi_state_form *form, sw_report *report,
                             sw_error *err)
 {
-    swi_state_form here = *form;
-    look_at_optimizers(s, &here);
-    here.naming.keep_prefixes = s->options->keep_prefixes;
+    look_at_optimizers(s, form);
+    form->naming.keep_prefixes = s->options->keep_prefixes;
     sw_status st = swi_checkpoint_state(s->checkpoint, &s->out->state, err);
-    return st == SW_OK ? swi_state_reform(s->checkpoint, &here, &s->out->state, report, err) : st;
+    return st == SW_OK ? swi_state_reform(s->checkpoint, form, &s->out->state, report, err) : st;
 }
 
 /* Nothing more is mapped from here on. */
@@ -321,23 +320,52 @@ static sw_status end_map(selecting *s, swi_remap *remap, sw_error *err)
     return st;
 }
 
-sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form *form,
-                           swi_remap *remap, const sw_convert_options *options, sw_report *report,
-                           const sw_checkpoint **whole, swi_selection *out, sw_error *err)
+/* What the target makes of the state dict. */
+static sw_status reshape(selecting *s, const swi_select_in *in, const swi_state_form *form,
+                         sw_error *err)
 {
+    const swi_reshape_in how = {
+        .checkpoint = s->checkpoint,
+        .target = in->target,
+        .rules = in->rules,
+        .model = in->remap != NULL ? in->remap->model : NULL,
+        .side = in->remap != NULL ? in->remap->side : 0,
+        .without_optimizers = form->without_optimizers,
+        .convert = in->options,
+        .limits = swi_checkpoint_limits(in->checkpoint),
+        .report = in->report,
+    };
+    if (in->target->framework->reshape == NULL)
+        return SW_OK;
+    sw_status st = in->target->framework->reshape(&how, &s->out->state, &s->out->derived, err);
+    if (st != SW_OK || s->out->derived == NULL)
+        return st;
+    s->mapped = true;
+    s->checkpoint = s->out->derived;
+    s->catalog = sw_checkpoint_catalog(s->checkpoint);
+    return SW_OK;
+}
+
+sw_status swi_select_state(const swi_select_in *in, const sw_checkpoint **whole, swi_selection *out,
+                           sw_error *err)
+{
+    const sw_convert_options *options = in->options;
     swi_selection made = {.section = ""};
-    selecting s = {.checkpoint = checkpoint,
-                   .catalog = sw_checkpoint_catalog(checkpoint),
+    swi_state_form form = *in->form;
+    selecting s = {.checkpoint = in->checkpoint,
+                   .catalog = sw_checkpoint_catalog(in->checkpoint),
                    .options = options,
                    .out = &made,
-                   .mapped = remap != NULL && remap->mapping != NULL};
+                   .mapped = in->remap != NULL && in->remap->mapping != NULL};
     sw_status st = check_options(options, err);
     if (st == SW_OK)
         st = begin_patterns(&s, err);
     if (st == SW_OK)
-        st = read_state(&s, form, report, err);
+        st = read_state(&s, &form, in->report, err);
     if (st == SW_OK)
-        st = end_map(&s, remap, err);
+        st = end_map(&s, in->remap, err);
+    if (st == SW_OK)
+        st = reshape(&s, in, &form, err);
     if (st == SW_OK)
         st = swi_state_walk(&made.state, take_leaf, &s, err);
     if (st == SW_OK)
@@ -352,10 +380,10 @@ sw_status swi_select_state(const sw_checkpoint *checkpoint, const swi_state_form
         st = check_distinct(&s, err);
     if (st == SW_OK) {
         point_at_tensors(&s);
-        st = swi_select_check_whole(s.checkpoint, report, &made, err);
+        st = swi_select_check_whole(s.checkpoint, in->report, &made, err);
     }
     if (st == SW_OK)
-        st = say_scoped(&s, report, err);
+        st = say_scoped(&s, in->report, err);
     free(s.path);
     free(s.met);
     swi_buf_free(&s.name);

@@ -90,7 +90,8 @@ sw_status swi_target_parse(const char *to, swi_target *out, sw_error *err)
     const swi_framework *f = to ? swi_framework_find(to, n) : NULL;
     if (f == NULL || f->layout == NULL)
         return no_target(to, err);
-    made.framework = f;
+    made.framework = made.reader = f;
+    made.one_file = f->one_file;
     made.form = swi_framework_is_alias(f, to, n) ? f->alias_form : f->optimizer_form;
     sw_status st = SW_OK;
     for (const char *at = to + n; st == SW_OK && *at != '\0';) {
@@ -101,6 +102,8 @@ sw_status swi_target_parse(const char *to, swi_target *out, sw_error *err)
     }
     if (st == SW_OK)
         st = swi_buf_append(&made.options, "", 1, err);
+    if (st == SW_OK && f->choose != NULL)
+        st = f->choose(&made, err);
     if (st == SW_OK)
         *out = made;
     else

@@ -7,10 +7,12 @@
 
 typedef struct swi_target {
     const swi_framework *framework;
-    swi_opt_form form; /* asked for, or the usual one of the name that was used */
-    bool form_asked;   /* for, so it is no usual one */
-    char names[32];    /* the side of a map whose names were asked for, or "" */
-    swi_buf options;   /* behind the colon, without "optimizer="; terminated */
+    swi_opt_form form;           /* asked for, or the usual one of the name that was used */
+    bool form_asked;             /* for, so it is no usual one */
+    char names[32];              /* the side of a map whose names were asked for, or "" */
+    swi_buf options;             /* behind the colon, without "optimizer="; terminated */
+    bool one_file;               /* it is published as one file, not as a folder */
+    const swi_framework *reader; /* that reads what was written */
 } swi_target;
 
 /*
