@@ -68,6 +68,25 @@ static sw_status read_param_names(job *j, sw_error *err)
     return swi_param_names_read(path, &j->limits, j->options->keep_prefixes, &j->param_names, err);
 }
 
+/* LAY-9: rules say how tensors are cut, units which modules are wrapped; a target wants one. */
+static sw_status check_layout(const job *j, sw_error *err)
+{
+    const char *name = j->target.framework->name;
+    size_t units;
+    (void)swi_rules_units(j->rules, &units);
+    if (j->target.framework->wraps && swi_rules_count(j->rules) > 0)
+        return swi_fail_at(err, SW_ERR_ARG, "LAY-9", 0,
+                           "--to %s divides in its own way: of a layout it takes the units "
+                           "(units: [\"model.layers.{n}\"]); leave mesh and rules out",
+                           name);
+    if (!j->target.framework->wraps && units > 0)
+        return swi_fail_at(err, SW_ERR_ARG, "LAY-9", 0,
+                           "units are the modules that a target wraps, and --to %s wraps none; "
+                           "leave them out",
+                           name);
+    return SW_OK;
+}
+
 static sw_status read_layout(job *j, sw_error *err)
 {
     const char *path = j->options->layout;
@@ -86,6 +105,8 @@ static sw_status read_layout(job *j, sw_error *err)
     sw_status st = swi_read_file(path, SWI_YAML_MAX_BYTES, &j->layout_text, &j->layout_size, err);
     if (st == SW_OK)
         st = swi_rules_parse_text(j->layout_text, j->layout_size, path, &j->limits, &j->rules, err);
+    if (st == SW_OK)
+        st = check_layout(j, err);
     return st == SW_OK ? SW_OK : swi_error_prefix(err, "--layout");
 }
 

@@ -242,6 +242,8 @@ sw_status swi_division_make(const swi_rules *rules, const swi_expr_scope *scope,
                             sw_error *err)
 {
     making m = {.given = given, .given_count = given_count};
+    if (rules->mesh_count == 0)
+        return swi_fail_at(err, SW_ERR_ARG, "LAY-9", 0, "the layout has no mesh and no rules");
     m.scope = (swi_expr_scope){.find = find_known, .ctx = &m, .outer = scope};
     size_t names = rules->let_count + rules->mesh_count * SWI_MESH_AXES_MAX;
     sw_status st = swi_alloc_array(1, sizeof *m.d, (void **)&m.d, err);

@@ -33,6 +33,8 @@ void swi_rules_free(swi_rules *r)
         for (size_t k = 0; k < rule->unit_count; k++)
             swi_expr_free(rule->units[k].expr);
     }
+    for (size_t i = 0; i < r->unit_count; i++)
+        swi_pattern_free(r->units[i]);
     swi_arena_free(&r->arena);
     swi_yaml_free(r->own);
     free(r);
@@ -269,7 +271,8 @@ static sw_status read_rules(swi_rules *r, swi_yaml_node root, sw_error *err)
 
 static sw_status read_version(const swi_rules *r, swi_yaml_node root, bool alone, sw_error *err)
 {
-    static const char *const keys[] = {"layout", "when", "let", "mesh", "meshes", "rules", NULL};
+    static const char *const keys[] = {"layout", "when",  "let",   "mesh",
+                                       "meshes", "rules", "units", NULL};
     swi_yaml_node node = {0};
     const char *text = NULL;
     sw_status st = swi_yaml_known_keys(r->doc, root, "a layout", keys, err);
@@ -282,6 +285,27 @@ static sw_status read_version(const swi_rules *r, swi_yaml_node root, bool alone
         return swi_yaml_fail(r->doc, node, err, SW_ERR_UNSUPPORTED, NULL,
                              "this is version 1 of layouts: layout: 1");
     return st;
+}
+
+/* LAY-9. */
+static sw_status read_units(swi_rules *r, swi_yaml_node root, bool alone, sw_error *err)
+{
+    swi_yaml_node node = swi_yaml_find(r->doc, root, "units");
+    if (!swi_yaml_is_node(node))
+        return SW_OK;
+    if (!alone)
+        return swi_yaml_fail(r->doc, node, err, SW_ERR_FORMAT, "LAY-9",
+                             "units are for a layout in a file of its own: which modules are "
+                             "wrapped is a run's choice");
+    return swi_rules_read_patterns(r, root, "units", &r->units, &r->unit_count, err);
+}
+
+/* Whether it says something of tensors; one with units alone does not. */
+static bool has_rules(const swi_rules *r, swi_yaml_node root)
+{
+    return r->unit_count == 0 || swi_yaml_is_node(swi_yaml_find(r->doc, root, "mesh")) ||
+           swi_yaml_is_node(swi_yaml_find(r->doc, root, "meshes")) ||
+           swi_yaml_is_node(swi_yaml_find(r->doc, root, "rules"));
 }
 
 /* Takes the document, on failure too. */
@@ -298,10 +322,13 @@ static sw_status read_doc(const swi_yaml *doc, swi_yaml *own, swi_yaml_node root
     r->doc = doc;
     st = read_version(r, root, own != NULL, err);
     if (st == SW_OK)
+        st = read_units(r, root, own != NULL, err);
+    if (st == SW_OK)
         st = read_lets(r, swi_yaml_find(doc, root, "let"), err);
-    if (st == SW_OK)
+    const bool rules = st == SW_OK && has_rules(r, root);
+    if (rules)
         st = read_meshes(r, root, err);
-    if (st == SW_OK)
+    if (st == SW_OK && rules)
         st = read_rules(r, root, err);
     if (st == SW_OK)
         *out = r;
@@ -339,6 +366,12 @@ sw_status swi_rules_read(const char *path, const sw_limits *limits, swi_rules **
 size_t swi_rules_count(const swi_rules *r)
 {
     return r->count;
+}
+
+swi_pattern *const *swi_rules_units(const swi_rules *r, size_t *count)
+{
+    *count = r->unit_count;
+    return r->units;
 }
 
 const char *swi_rules_pattern(const swi_rules *r, size_t rule)

@@ -1,7 +1,7 @@
 /*
- * Layouts as they are written (specs/notation.md, LAY-1 to LAY-7): rules that say which elements of
- * each tensor every rank of a mesh holds. Immutable; may be shared by threads. Errors of reading
- * have FILE:LINE:COLUMN and a next step: FORMAT, UNSUPPORTED, LIMIT.
+ * Layouts as they are written (specs/notation.md, LAY-1 to LAY-7 and LAY-9): rules that say which
+ * elements of each tensor every rank of a mesh holds. Immutable; may be shared by threads. Errors
+ * of reading have FILE:LINE:COLUMN and a next step: FORMAT, UNSUPPORTED, LIMIT.
  */
 #ifndef SW_CONVERT_NOTATION_RULES_H
 #define SW_CONVERT_NOTATION_RULES_H
@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/report.h"
 #include "codec/yaml.h"
+#include "notation/pattern.h"
 
 #define SWI_RULES_MAX 1024U
 #define SWI_RULE_PARTS_MAX 64U
@@ -25,7 +26,11 @@ SW_MUST_USE sw_status swi_rules_parse_text(const void *data, size_t size, const 
 SW_MUST_USE sw_status swi_rules_read(const char *path, const sw_limits *limits, swi_rules **out,
                                      sw_error *err);
 void swi_rules_free(swi_rules *rules);
+/* 0: it says nothing of tensors, and no division can be made of it. */
 size_t swi_rules_count(const swi_rules *rules);
+/* LAY-9: patterns of the names of the modules that are wrapped; *count 0: it says nothing of them.
+ */
+swi_pattern *const *swi_rules_units(const swi_rules *rules, size_t *count);
 /* The first pattern of a rule. */
 const char *swi_rules_pattern(const swi_rules *rules, size_t rule);
 /* "dims: [tp>dp, _]", "flat: dp": appended, without a terminator. */

@@ -57,6 +57,8 @@ struct swi_rules {
     size_t mesh_count;
     swi_rule *rules;
     size_t count;
+    swi_pattern **units; /* of wrapped modules */
+    size_t unit_count;
     size_t compared; /* pairs of patterns, while it is read */
 };
 
@@ -71,6 +73,9 @@ SW_MUST_USE sw_status swi_rules_read_expr(const swi_rules *r, swi_yaml_node node
 
 /* ---- rules_rule.c --------------------------------------------------------------------------- */
 
+/* The patterns that are a key's value, a list or one; none where the key is absent. */
+SW_MUST_USE sw_status swi_rules_read_patterns(swi_rules *r, swi_yaml_node mapping, const char *key,
+                                              swi_pattern ***out, size_t *count, sw_error *err);
 /* Reads rule->node into the rest of *rule, which is zero; names and meshes are there already. */
 SW_MUST_USE sw_status swi_rule_read(swi_rules *r, swi_rule *rule, sw_error *err);
 

@@ -6,30 +6,31 @@
 #include "base/text.h"
 #include "notation/rules_parts.h"
 
-static sw_status read_pattern(swi_rules *r, swi_rule *rule, swi_yaml_node node, sw_error *err)
+sw_status swi_rules_read_patterns(swi_rules *r, swi_yaml_node mapping, const char *key,
+                                  swi_pattern ***out, size_t *count, sw_error *err)
 {
-    size_t size;
-    const char *text = swi_yaml_text(r->doc, node, &size);
-    sw_status st = swi_pattern_parse(text, size, &rule->patterns[rule->pattern_count], err);
-    if (st != SW_OK)
-        return swi_yaml_fail_inside(r->doc, node, st, err);
-    rule->pattern_count++;
-    return SW_OK;
+    swi_yaml_list list = {0};
+    sw_status st = swi_yaml_get_list(r->doc, mapping, key, &list, err);
+    if (st == SW_OK)
+        st = swi_arena_alloc(&r->arena, list.count * sizeof **out, (void **)out, err);
+    for (size_t i = 0; st == SW_OK && i < list.count; i++) {
+        size_t size;
+        const char *text = swi_yaml_text(r->doc, list.items[i], &size);
+        st = swi_pattern_parse(text, size, &(*out)[i], err);
+        if (st != SW_OK)
+            return swi_yaml_fail_inside(r->doc, list.items[i], st, err);
+        *count += 1;
+    }
+    return st;
 }
 
 static sw_status read_patterns(swi_rules *r, swi_rule *rule, sw_error *err)
 {
     swi_yaml_node node;
-    swi_yaml_list list = {0};
     sw_status st = swi_yaml_require(r->doc, rule->node, "a rule", "tensor", &node, err);
-    if (st == SW_OK)
-        st = swi_yaml_get_list(r->doc, rule->node, "tensor", &list, err);
-    if (st == SW_OK)
-        st = swi_arena_alloc(&r->arena, list.count * sizeof(swi_pattern *),
-                             (void **)&rule->patterns, err);
-    for (size_t i = 0; st == SW_OK && i < list.count; i++)
-        st = read_pattern(r, rule, list.items[i], err);
-    return st;
+    return st == SW_OK ? swi_rules_read_patterns(r, rule->node, "tensor", &rule->patterns,
+                                                 &rule->pattern_count, err)
+                       : st;
 }
 
 static sw_status read_rule_mesh(const swi_rules *r, swi_rule *rule, sw_error *err)

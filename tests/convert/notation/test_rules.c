@@ -1,4 +1,4 @@
-/* Layouts as they are written: what is read, and what is refused where (LAY-1 to LAY-7). */
+/* Layouts as they are written: what is read, and what is refused where (LAY-1 to LAY-7, LAY-9). */
 #include "harness/harness.h"
 
 #include <stdio.h>
@@ -47,6 +47,11 @@ static const wrong documents[] = {
      "l.yaml:2:12: the size of an axis must be a text, is a list"},
     {HEAD "rules: []\n", SW_ERR_FORMAT, "l.yaml:3:8: a layout has 1 to 1024 rules, not 0"},
     {HEAD "rules: {}\n", SW_ERR_FORMAT, "l.yaml:3:8: rules must be a list"},
+    {"layout: 1\nunits: []\n", SW_ERR_FORMAT, "l.yaml:2:8:"},
+    {"layout: 1\nunits: ['a{']\n", SW_ERR_FORMAT, "l.yaml:2:11: {...} holds the name"},
+    {"layout: 1\nunits: {a: b}\n", SW_ERR_FORMAT, "l.yaml:2:8:"},
+    {"layout: 1\nunits: [a]\nmesh: {dp: 1}\n", SW_ERR_FORMAT, "a layout lacks the key \"rules\""},
+    {"layout: 1\nunits: [a]\nrules: []\n", SW_ERR_FORMAT, "a layout lacks the key \"mesh\""},
 };
 
 static const wrong rules[] = {
@@ -244,14 +249,43 @@ static void meshes_have_limits(void **state)
     }
 }
 
+/* LAY-9. */
+static void test_units(void **state)
+{
+    swi_rules *r = NULL;
+    swi_division *d = NULL;
+    sw_error err = {0};
+    size_t count = 0;
+    (void)state;
+    assert_ok(parse("layout: 1\nunits: ['layers.{n}', head]\n", &r, &err), &err);
+    assert_int_equal(swi_rules_count(r), 0);
+    swi_pattern *const *units = swi_rules_units(r, &count);
+    assert_int_equal(count, 2);
+    assert_string_equal(swi_pattern_text(units[0]), "layers.{n}");
+    assert_string_equal(swi_pattern_text(units[1]), "head");
+    assert_int_equal(swi_division_make(r, NULL, NULL, 0, &d, &err), SW_ERR_ARG);
+    assert_string_equal(err.clause, "LAY-9");
+    swi_rules_free(r);
+    assert_ok(parse("layout: 1\nunits: head\nmesh: {dp: 2}\nrules: [{tensor: '**', dims: [dp]}]\n",
+                    &r, &err),
+              &err);
+    (void)swi_rules_units(r, &count);
+    assert_int_equal(count, 1);
+    assert_int_equal(swi_rules_count(r), 1);
+    swi_rules_free(r);
+    assert_ok(parse("layout: 1\nmesh: {dp: 2}\nrules: [{tensor: '**', dims: [dp]}]\n", &r, &err),
+              &err);
+    (void)swi_rules_units(r, &count);
+    assert_int_equal(count, 0);
+    swi_rules_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_documents),
-        cmocka_unit_test(bad_rules),
-        cmocka_unit_test(unreachable_rules),
-        cmocka_unit_test(rules_are_told),
-        cmocka_unit_test(names_come_from_the_scope),
+        cmocka_unit_test(test_units),         cmocka_unit_test(bad_documents),
+        cmocka_unit_test(bad_rules),          cmocka_unit_test(unreachable_rules),
+        cmocka_unit_test(rules_are_told),     cmocka_unit_test(names_come_from_the_scope),
         cmocka_unit_test(meshes_have_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
