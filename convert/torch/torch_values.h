@@ -37,6 +37,10 @@ typedef struct swi_share {
     int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES];
     uint64_t shards;
     int64_t rank; /* that it says it is of; -1: not told */
+    /* The ranks of its process group, and which of them this is: of a shard group the
+     * local_world_size and local_rank that it states; 0 and -1: not told. */
+    uint64_t group;
+    int64_t group_rank;
 } swi_share;
 
 #endif
