@@ -11,10 +11,9 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "frameworks.h"
-#include "model/value.h"
 #include "ranks/rank_meta.h"
+#include "ranks/rank_reading.h"
 #include "select/sections.h"
-#include "torch/torch.h"
 
 #define SUFFIX ".pt"
 #define HEAD_BYTES 64
@@ -79,23 +78,11 @@ static sw_status claim(const swi_store *store, const swi_listing *listing, swi_c
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-typedef struct rank_file {
-    const char *path, *item;
-    uint64_t rank, bytes;
-    bool missing;
-} rank_file;
-
 typedef struct reading {
     swi_opening *o;
     swi_rank_meta *meta;
-    swi_arena arena;
-    rank_file *files;
-    size_t count, capacity;
-    swi_torch_filling fill;
-    swi_torch_ranks ranks;
+    swi_rank_reading r;
     swi_block_part box; /* of the tensor that was placed last */
-    size_t readable;
-    sw_error last; /* why a file could not be read */
 } reading;
 
 static sw_status missing_file(reading *r, const char *path, uint64_t rank, sw_error *err)
@@ -111,28 +98,10 @@ static sw_status missing_file(reading *r, const char *path, uint64_t rank, sw_er
 static sw_status add_file(reading *r, const char *path, const char *item, uint64_t rank,
                           sw_error *err)
 {
-    const swi_listing_entry *known = swi_listing_find(r->o->listing, path);
-    swi_entry entry = {.kind = SWI_ENTRY_OTHER};
-    sw_error cause = {0};
-    sw_status st =
-        swi_grow_array((void **)&r->files, &r->capacity, r->count + 1, sizeof *r->files, err);
-    if (st != SW_OK)
-        return st;
-    rank_file *f = &r->files[r->count];
-    if (known != NULL) {
-        entry.kind = known->kind;
-        entry.bytes = known->bytes;
-    } else if (swi_store_stat(r->o->store, path, &entry, &cause) != SW_OK &&
-               cause.status != SW_ERR_NOTFOUND) {
-        if (err != NULL)
-            *err = cause;
-        return cause.status;
-    }
-    *f = (rank_file){.item = item, .rank = rank, .bytes = entry.bytes};
-    f->missing = entry.kind != SWI_ENTRY_FILE || cause.status == SW_ERR_NOTFOUND;
-    st = swi_arena_text(&r->arena, path, strlen(path), &f->path, err);
-    r->count += st == SW_OK;
-    return st == SW_OK && f->missing ? missing_file(r, f->path, rank, err) : st;
+    const swi_file_of_rank file = {.path = path, .item = item, .rank = rank};
+    bool there;
+    sw_status st = swi_rank_reading_add(&r->r, &file, &there, err);
+    return st == SW_OK && !there ? missing_file(r, path, rank, err) : st;
 }
 
 static bool is_known_item(const reading *r, const char *name, size_t size)
@@ -168,7 +137,7 @@ static sw_status add_others(reading *r, uint64_t of_rank, sw_error *err)
             st = say_stale(r, e->name, err);
         if (size == 0 || stale || rank != of_rank || is_known_item(r, e->name, size))
             continue;
-        st = swi_arena_text(&r->arena, e->name, size, &item, err);
+        st = swi_arena_text(&r->r.arena, e->name, size, &item, err);
         if (st == SW_OK)
             st = add_file(r, e->name, item, rank, err);
     }
@@ -201,7 +170,7 @@ static sw_status place(void *ctx, const swi_torch_met *met, swi_torch_box *out, 
     swi_rank_tensor t = {0};
     bool known;
     sw_status st =
-        swi_rank_meta_find(r->meta, leaf->parts, leaf->count, r->ranks.rank, &known, &t, err);
+        swi_rank_meta_find(r->meta, leaf->parts, leaf->count, r->r.ranks.rank, &known, &t, err);
     if (st != SW_OK)
         return st;
     if (!known && met->is_part)
@@ -218,128 +187,6 @@ static sw_status place(void *ctx, const swi_torch_met *met, swi_torch_box *out, 
     out->parts = &r->box;
     out->part_count = 1;
     return SW_OK;
-}
-
-/* {item: what the file holds} */
-static sw_status under_item(swi_torch_object *object, const char *item, sw_error *err)
-{
-    sw_value pair[2] = {{0}, object->root}, dict;
-    sw_status st = swi_graph_text(object->graph, SW_VALUE_STR, item, strlen(item), &pair[0], err);
-    if (st == SW_OK)
-        st = swi_graph_dict(object->graph, &dict, err);
-    if (st == SW_OK)
-        st = swi_graph_set_items(object->graph, dict, pair, 1, err);
-    if (st == SW_OK)
-        object->root = dict;
-    return st;
-}
-
-/* Of a later rank only the values that differ from the first one's are kept. */
-static void forget_repeated(swi_torch_kept *kept, size_t values_before)
-{
-    if (kept->value_count > values_before)
-        kept->objects[kept->object_count - 1].repeats = true;
-    else
-        swi_torch_object_free(&kept->objects[--kept->object_count]);
-}
-
-static bool is_first(const reading *r, const rank_file *f)
-{
-    for (const rank_file *g = r->files; g < f; g++)
-        if (g->item == f->item && !g->missing)
-            return false;
-    return true;
-}
-
-/* RF-6: files that changed places would give each other's rows. */
-static sw_status wrong_rank(reading *r, const rank_file *f, int64_t rank, sw_error *err)
-{
-    swi_finding_in in = {
-        .severity = SW_DEFECT, .status = SW_ERR_CONFLICT, .code = "wrong-rank", .file = f->path};
-    swi_opening_incomplete(r->o);
-    return swi_report_add(r->o->report, &in, err,
-                          "it stands for rank %" PRIu64 ", and rank %" PRId64 " saved it", f->rank,
-                          rank);
-}
-
-static sw_status put_in(reading *r, const rank_file *f, const swi_torch_file *tf,
-                        const swi_reader *reader, sw_error *err)
-{
-    swi_torch_kept *kept = r->fill.kept;
-    swi_torch_object object = {0};
-    size_t values = kept->value_count;
-    swi_opening_memory(r->o, 2 * swi_graph_memory(swi_torch_graph(tf)));
-    sw_status st = swi_torch_object_make(tf, reader, true, &object, err);
-    if (st == SW_OK)
-        st = under_item(&object, f->item, err);
-    if (st != SW_OK) {
-        swi_torch_object_free(&object);
-        return st;
-    }
-    if (object.rank >= 0 && (uint64_t)object.rank != f->rank)
-        st = wrong_rank(r, f, object.rank, err);
-    r->ranks.rank = f->rank;
-    if (st != SW_OK) {
-        swi_torch_object_free(&object);
-        return st;
-    }
-    st = swi_torch_fill(&r->fill, tf, f->path, f->bytes, &object, err);
-    if (st == SW_OK && f->rank > 0 && !is_first(r, f))
-        forget_repeated(kept, values);
-    return st == SW_OK ? SW_OK : swi_error_prefix(err, "%s", f->path);
-}
-
-static bool could_not_work(sw_status st)
-{
-    return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
-}
-
-static sw_status read_file(reading *r, const swi_reader *reader, uint32_t i, sw_error *err)
-{
-    const rank_file *f = &r->files[i];
-    swi_torch_file *tf = NULL;
-    swi_pickle_unsafe unsafe = {0};
-    sw_error cause = {0};
-    sw_status opened = swi_torch_open_file(reader, i, f->bytes, &unsafe, &tf, &cause);
-    sw_status st = swi_pickle_report(&unsafe, f->path, "", r->o->report, err);
-    r->fill.kept->unsafe = r->fill.kept->unsafe || unsafe.total > 0;
-    if (st == SW_OK && opened == SW_OK) {
-        st = put_in(r, f, tf, reader, err);
-        r->readable++;
-    } else if (st == SW_OK && could_not_work(opened)) {
-        st = opened;
-        if (err != NULL)
-            *err = cause;
-    } else if (st == SW_OK) {
-        swi_finding_in in = {.severity = SW_DEFECT,
-                             .status = opened,
-                             .code = "unreadable-file",
-                             .file = f->path,
-                             .has_offset = cause.has_offset,
-                             .offset_bytes = cause.offset_bytes};
-        swi_opening_incomplete(r->o);
-        st = swi_report_error(r->o->report, &in, &cause, err);
-    }
-    swi_torch_free(tf);
-    return st;
-}
-
-static const char *path_of(const void *ctx, uint32_t id)
-{
-    const reading *r = ctx;
-    return r->files[id].path;
-}
-
-static sw_status read_files(reading *r, sw_error *err)
-{
-    swi_filecache *cache = NULL;
-    sw_status st =
-        swi_filecache_make(r->o->store, (uint32_t)r->count, path_of, r, &r->o->limits, &cache, err);
-    for (uint32_t i = 0; st == SW_OK && i < r->count; i++)
-        if (!r->files[i].missing)
-            st = read_file(r, swi_filecache_reader(cache), i, err);
-    swi_filecache_free(cache);
-    return st;
 }
 
 /* ---- what is missing ----------------------------------------------------------------------- */
@@ -399,7 +246,7 @@ static sw_status add_unmet(reading *r, size_t i, sw_error *err)
         if (at > 0)
             name.data[at - 1] = '.';
     }
-    if (st == SW_OK && swi_names_find(r->fill.names, name.data, size) < 0)
+    if (st == SW_OK && swi_names_find(r->r.fill.names, name.data, size) < 0)
         st = add_hole(r, i, &path, (const char *)name.data, err);
     swi_buf_free(&name);
     return st;
@@ -408,7 +255,7 @@ static sw_status add_unmet(reading *r, size_t i, sw_error *err)
 static sw_status add_facts(reading *r, sw_error *err)
 {
     sw_status st = swi_opening_fact(r->o, "ranks", err, "%" PRIu64, swi_rank_meta_world(r->meta));
-    return st == SW_OK ? swi_torch_say_checksums(&r->fill, err) : st;
+    return st == SW_OK ? swi_torch_say_checksums(&r->r.fill, err) : st;
 }
 
 /* ---- the framework ------------------------------------------------------------------------- */
@@ -430,23 +277,19 @@ static sw_status read_meta(reading *r, sw_error *err)
 static sw_status open_rank_files(swi_opening *o, sw_error *err)
 {
     reading r = {.o = o};
-    sw_status st = swi_torch_filling_begin(o, &r.fill, err);
-    r.ranks = (swi_torch_ranks){.place = place, .ctx = &r};
-    r.fill.ranks = &r.ranks;
+    sw_status st = swi_rank_reading_begin(o, place, &r, &r.r, err);
     if (st == SW_OK)
         st = read_meta(&r, err);
     if (st == SW_OK)
         st = find_files(&r, err);
     if (st == SW_OK)
-        st = read_files(&r, err);
+        st = swi_rank_reading_fill(&r.r, err);
     for (size_t i = 0; st == SW_OK && i < swi_rank_meta_tensor_count(r.meta); i++)
         st = add_unmet(&r, i, err);
     if (st == SW_OK)
         st = add_facts(&r, err);
-    swi_torch_filling_end(&r.fill);
+    swi_rank_reading_end(&r.r);
     swi_rank_meta_free(r.meta);
-    swi_arena_free(&r.arena);
-    free(r.files);
     return st;
 }
 

@@ -131,6 +131,7 @@ typedef struct swi_torch_filling {
     swi_names *values; /* with ranks: names, and which value of `kept` was the first */
     uint32_t *value_of;
     size_t value_capacity;
+    size_t news; /* with ranks: names, of tensors and values, that were met for the first time */
     swi_torch_totals totals;
 } swi_torch_filling;
 

@@ -210,6 +210,7 @@ static sw_status meet_name(filling *f, const char *name, bool *is_new, sw_error 
         return st;
     if (*is_new) {
         all->file_of[id] = f->path;
+        all->news++;
         return SW_OK;
     }
     swi_quoted q;
@@ -310,6 +311,7 @@ static sw_status whole_of(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
         st = swi_grow_array((void **)&all->file_of, &all->file_capacity, (size_t)name + 1,
                             sizeof *all->file_of, err);
     if (st == SW_OK && is_new) {
+        all->news++;
         all->file_of[name] = f->path;
         st = make_tensor(f, leaf, number, place->axes, place->shape, &all->id_of[name], err);
     }
@@ -413,6 +415,7 @@ static sw_status add_value(filling *f, const swi_torch_leaf *leaf, sw_error *err
     if (st != SW_OK)
         return st;
     if (is_new) {
+        all->news++;
         all->value_of[name] = (uint32_t)all->kept->value_count;
         return keep_value(f, leaf, -1, err);
     }
