@@ -18,8 +18,10 @@ import torch
 import torch.distributed.tensor  # noqa: F401
 import transformers  # noqa: F401
 
+import kinds_fsdp1
 import kinds_parallel as par
 import kinds_rank_files as files
+import kinds_ranks
 import kinds_storage as sto
 import kinds_torch as pt
 import kinds_values as val
@@ -85,7 +87,10 @@ KINDS = {
     "torch_legacy_views": lambda d, k: pt.views(d, k, _use_new_zipfile_serialization=False),
     "torch_module": lambda d, k: pt.module(d, k),
     "torch_legacy_module": lambda d, k: pt.module(d, k, _use_new_zipfile_serialization=False),
+    **kinds_fsdp1.KINDS,
+    **kinds_ranks.KINDS,
 }
+FSDP1 = (*kinds_fsdp1.KINDS, *kinds_ranks.KINDS)  # judged by checks_fsdp1.py
 
 
 # Beside these lies how the run went on (next.pt).

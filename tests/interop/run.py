@@ -67,7 +67,8 @@ def main():
     shutil.rmtree(kit.path("out"), ignore_errors=True)
     os.makedirs(kit.path("out"))
     bad = not args.no_bad and not args.only
-    kinds = [k for k in args.only or make_checkpoints.KINDS if k in make_checkpoints.KINDS]
+    kinds = [k for k in args.only or make_checkpoints.KINDS
+             if k in make_checkpoints.KINDS and k not in make_checkpoints.FSDP1]
     maps = [k for k in args.only or () if k in kinds_maps.KINDS]
     folders = generate(kit, root, NEEDED_BY_BAD if args.bad_only else kinds)
     if not args.bad_only:
