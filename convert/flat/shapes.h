@@ -1,13 +1,13 @@
 /*
  * What files of flat parameters lack: the parameters of the model, their shapes, and the order in
  * which they were registered. Read from what the caller names (--shapes): a torch state dict, the
- * model's configuration with its map, or a small YAML document. Clauses SH-n are those of
+ * model's configuration with its map, or a small YAML document. Clauses SHP-n are those of
  * specs/shapes.md. Immutable; may be shared by threads.
  */
 #ifndef SW_CONVERT_FLAT_SHAPES_H
 #define SW_CONVERT_FLAT_SHAPES_H
 
-#include "base/arena.h"
+#include "base/names.h"
 #include "notation/pattern.h"
 #include "shardwright_format.h"
 
@@ -18,14 +18,15 @@ typedef struct swi_shape {
     uint32_t axes;
     int64_t shape[SW_MAX_AXES];
     bool buffer;     /* it is known to be no parameter */
-    bool may_be;     /* nothing tells whether it is a parameter or a buffer (state dicts) */
-    int64_t tied_to; /* index of the one whose other name this is; -1: none */
+    bool may_be;     /* nothing tells whether it is a parameter (state dicts), or there (maps) */
+    int64_t tied_to; /* index of the one, before it, whose other name this is; -1: none */
 } swi_shape;
 
 typedef struct swi_shapes {
-    const swi_shape *items; /* in the order of registration where `ordered` */
+    swi_shape *items; /* in the order of registration where `ordered` */
     size_t count;
     bool ordered;
+    const char *unordered; /* why it is not, for messages; "" where it is */
     /* Modules that FSDP wrapped, as patterns of their names; the root is always one. Only a YAML
      * document can say. */
     swi_pattern *const *units;
@@ -33,8 +34,11 @@ typedef struct swi_shapes {
     bool has_units;
     int use_orig_params; /* -1: not said */
     uint32_t align;   /* elements that each parameter is aligned to in the flat one; 0: not said */
-    const char *from; /* for messages: "run.yaml", "config.json by the map llama" */
-    swi_arena arena;  /* Private. */
+    const char *from; /* for messages: "run.yaml", "config.json by the map NAME" */
+    /* Private: */
+    swi_names *names; /* of the items: same index */
+    size_t capacity;
+    swi_arena arena;
 } swi_shapes;
 
 /*

@@ -21,6 +21,7 @@ typedef struct swi_model swi_model;
 typedef struct swi_model_ask {
     const char *map;        /* name of an embedded map, or path of a file; NULL: by configuration */
     const char *config;     /* a configuration file, or a folder with one; NULL: not given */
+    const char *config_by;  /* what gave it, before what is wrong with it; NULL: "--config" */
     const swi_store *store; /* a folder that may hold one (the checkpoint's); NULL: none */
     const swi_store *store2; /* looked into first (--assets); NULL: none */
     const char *side; /* the map must have this side, whose own configuration counts too; NULL */

@@ -168,7 +168,8 @@ static sw_status given_config(finding *f, const char *path, sw_error *err)
         if (st == SW_OK)
             st = take_config(f, data, size, path, base_name(path), err);
     }
-    return st == SW_OK ? SW_OK : swi_error_prefix(err, "--config");
+    const char *by = f->ask->config_by != NULL ? f->ask->config_by : "--config";
+    return st == SW_OK || by[0] == '\0' ? st : swi_error_prefix(err, "%s", by);
 }
 
 static sw_status find_config(finding *f, sw_error *err)

@@ -95,6 +95,9 @@ SW_MUST_USE sw_status swi_yaml_get_bool(const swi_yaml *doc, swi_yaml_node mappi
 /* A decimal number, unquoted; *out as it was when the key is absent. */
 SW_MUST_USE sw_status swi_yaml_get_uint(const swi_yaml *doc, swi_yaml_node mapping, const char *key,
                                         uint64_t *out, sw_error *err);
+/* The same of a node, which `what` names. */
+SW_MUST_USE sw_status swi_yaml_uint(const swi_yaml *doc, swi_yaml_node node, const char *what,
+                                    uint64_t *out, sw_error *err);
 /* Scalars, borrowed from the document. */
 typedef struct swi_yaml_list {
     const swi_yaml_node *items;

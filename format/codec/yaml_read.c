@@ -107,19 +107,17 @@ sw_status swi_yaml_get_text(const swi_yaml *doc, swi_yaml_node mapping, const ch
     return SW_OK;
 }
 
-/* The text of a key's value that is no quoted text; NULL when the key is absent. */
-static sw_status get_unquoted(const swi_yaml *doc, swi_yaml_node mapping, const char *key,
-                              const char *wanted, const char **out, swi_yaml_node *node,
-                              sw_error *err)
+/* The text of a node that is a scalar without quotes. */
+static sw_status get_unquoted(const swi_yaml *doc, swi_yaml_node node, const char *what,
+                              const char *wanted, const char **out, sw_error *err)
 {
-    const char *text;
-    sw_status status = swi_yaml_get_text(doc, mapping, key, &text, node, err);
+    sw_status status = swi_yaml_expect(doc, node, SWI_YAML_SCALAR, what, err);
     if (status != SW_OK)
         return status;
-    if (text != NULL && swi_yaml_is_quoted(doc, *node))
-        return swi_yaml_fail(doc, *node, err, SW_ERR_FORMAT, TYPES,
-                             "%s must be %s, is a text in quotes", key, wanted);
-    *out = text;
+    if (swi_yaml_is_quoted(doc, node))
+        return swi_yaml_fail(doc, node, err, SW_ERR_FORMAT, TYPES,
+                             "%s must be %s, is a text in quotes", what, wanted);
+    *out = swi_yaml_text(doc, node, NULL);
     return SW_OK;
 }
 
@@ -128,9 +126,11 @@ sw_status swi_yaml_get_bool(const swi_yaml *doc, swi_yaml_node mapping, const ch
 {
     static const char wanted[] = "true or false";
     const char *text = NULL;
-    swi_yaml_node node;
-    sw_status status = get_unquoted(doc, mapping, key, wanted, &text, &node, err);
-    if (status != SW_OK || text == NULL)
+    swi_yaml_node node = swi_yaml_find(doc, mapping, key);
+    if (!swi_yaml_is_node(node))
+        return SW_OK;
+    sw_status status = get_unquoted(doc, node, key, wanted, &text, err);
+    if (status != SW_OK)
         return status;
     bool truth = strcmp(text, "true") == 0;
     swi_quoted room;
@@ -155,22 +155,28 @@ static bool parse_uint(const char *text, uint64_t *out)
     return true;
 }
 
-sw_status swi_yaml_get_uint(const swi_yaml *doc, swi_yaml_node mapping, const char *key,
-                            uint64_t *out, sw_error *err)
+sw_status swi_yaml_uint(const swi_yaml *doc, swi_yaml_node node, const char *what, uint64_t *out,
+                        sw_error *err)
 {
     static const char wanted[] = "a whole number";
     const char *text = NULL;
-    swi_yaml_node node;
-    sw_status status = get_unquoted(doc, mapping, key, wanted, &text, &node, err);
-    if (status != SW_OK || text == NULL)
+    sw_status status = get_unquoted(doc, node, what, wanted, &text, err);
+    if (status != SW_OK)
         return status;
     uint64_t v;
     swi_quoted room;
     if (!parse_uint(text, &v))
-        return swi_yaml_fail(doc, node, err, SW_ERR_FORMAT, TYPES, "%s must be %s, is \"%s\"", key,
+        return swi_yaml_fail(doc, node, err, SW_ERR_FORMAT, TYPES, "%s must be %s, is \"%s\"", what,
                              wanted, swi_quote_str(&room, text));
     *out = v;
     return SW_OK;
+}
+
+sw_status swi_yaml_get_uint(const swi_yaml *doc, swi_yaml_node mapping, const char *key,
+                            uint64_t *out, sw_error *err)
+{
+    swi_yaml_node node = swi_yaml_find(doc, mapping, key);
+    return swi_yaml_is_node(node) ? swi_yaml_uint(doc, node, key, out, err) : SW_OK;
 }
 
 sw_status swi_yaml_get_list(const swi_yaml *doc, swi_yaml_node mapping, const char *key,
