@@ -44,6 +44,7 @@ typedef struct swi_opening {
     sw_checkpoint *checkpoint; /* where sections and facts go */
     const char *map, *config;  /* what the caller named for it; or NULL */
     const char *shapes;        /* likewise */
+    bool proven;    /* set: the catalog is made of such as were proven, their findings are said */
     bool ambiguous; /* set with SW_ERR_CONFLICT: which of several checkpoints is meant? */
 } swi_opening;
 
@@ -81,11 +82,27 @@ SW_MUST_USE sw_status swi_opening_fact(swi_opening *o, const char *key, sw_error
  */
 void swi_opening_keep(swi_opening *o, void *data, void (*free_data)(void *data));
 
+/*
+ * Opens what lies at `name` in this folder ("": in the folder itself) as a part of the checkpoint
+ * that is being opened: by any framework that does not itself put parts together. Findings go to
+ * `report`, with paths as the part has them. Flattened parameters stay as they are.
+ */
+SW_MUST_USE sw_status swi_checkpoint_open_part(const swi_opening *o, const char *name,
+                                               sw_report *report, sw_checkpoint **out,
+                                               sw_error *err);
+/*
+ * Takes over what the part noted: sections (below `section`; "": as they are), rows and slices of
+ * its tensors, which are those from `first_tensor` on here; memory, and what is missing.
+ */
+SW_MUST_USE sw_status swi_opening_adopt(swi_opening *o, const sw_checkpoint *part,
+                                        uint32_t first_tensor, const char *section, sw_error *err);
+
 typedef enum swi_claim {
     SWI_CLAIM_NONE = 0,
     SWI_CLAIM_LOOSE, /* files that are one if nothing else is, here or one level below */
     SWI_CLAIM_PART,  /* remains of one: recognised, something essential is missing */
-    SWI_CLAIM_WHOLE
+    SWI_CLAIM_WHOLE,
+    SWI_CLAIM_TOGETHER /* several that are parts of one, whoever else claims them by themselves */
 } swi_claim;
 
 /* ---- writing ------------------------------------------------------------------------------ */

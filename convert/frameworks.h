@@ -10,5 +10,6 @@ extern const swi_framework swi_framework_torch;
 extern const swi_framework swi_framework_rank_files;
 extern const swi_framework swi_framework_vllm;
 extern const swi_framework swi_framework_meta;
+extern const swi_framework swi_framework_trainer;
 
 #endif

@@ -144,7 +144,7 @@ static sw_status is_alone(const sw_run *run, const char *name, const sw_limits *
     if (st == SW_OK)
         st = swi_claim_best(run->store, one, &claim, &cause);
     swi_listing_free(one);
-    *out = st == SW_OK && claim == SWI_CLAIM_WHOLE;
+    *out = st == SW_OK && claim >= SWI_CLAIM_WHOLE;
     if (st == SW_OK || !swi_error_of_machine(&cause))
         return SW_OK;
     if (err != NULL)

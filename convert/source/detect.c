@@ -15,7 +15,8 @@
 void swi_detected_free(swi_detected *d)
 {
     swi_listing_free(d->listing);
-    swi_store_close(d->store);
+    if (!d->lent)
+        swi_store_close(d->store);
     free(d->root);
     *d = (swi_detected){0};
 }
@@ -51,18 +52,24 @@ static sw_status open_folder(char *root, const char *only, const sw_limits *limi
     return SW_OK;
 }
 
+/* Whose claims count. */
+typedef struct sought {
+    const swi_framework *only; /* NULL: those of all */
+    bool part;                 /* none of such as put parts together */
+} sought;
+
 /* Claims of one level: how many at the best degree, and the first such framework. */
 typedef struct claims {
     swi_claim best;
     const swi_framework *first, *second;
 } claims;
 
-static sw_status ask(const swi_detected *at, const swi_framework *only, claims *out, sw_error *err)
+static sw_status ask(const swi_detected *at, const sought *what, claims *out, sw_error *err)
 {
     claims c = {0};
     for (size_t i = 0; i < swi_framework_count(); i++) {
         const swi_framework *f = swi_framework_at(i);
-        if (f->open == NULL || f->claim == NULL || (only != NULL && f != only))
+        if (f->open == NULL || f->claim == NULL || (what->only != NULL && f != what->only))
             continue;
         swi_claim claim = SWI_CLAIM_NONE;
         sw_status st = f->claim(at->store, at->listing, &claim, err);
@@ -70,7 +77,8 @@ static sw_status ask(const swi_detected *at, const swi_framework *only, claims *
             swi_quoted q;
             return swi_error_prefix(err, "%s", swi_quote_str(&q, at->root));
         }
-        if (claim == SWI_CLAIM_NONE || claim < c.best)
+        if (claim == SWI_CLAIM_NONE || claim < c.best ||
+            (claim == SWI_CLAIM_TOGETHER && what->part))
             continue;
         if (claim > c.best)
             c = (claims){.best = claim, .first = f};
@@ -144,12 +152,18 @@ static sw_status keep_child(children *c, swi_detected *d, const char *name, sw_e
     return SW_OK;
 }
 
-/* What children are looked for: which framework, and how sure it must be. */
+/* What children are looked for: of whom, and how sure it must be. */
 typedef struct wanted {
-    const swi_framework *only; /* NULL: any */
+    const sought *what;
     swi_claim degree;
     const sw_limits *limits;
 } wanted;
+
+/* Loose files give way to remains, and those to none. */
+static bool fits(const wanted *w, swi_claim claim)
+{
+    return w->degree == SWI_CLAIM_WHOLE ? claim >= w->degree : claim == w->degree;
+}
 
 static sw_status try_child(children *c, const swi_detected *here, const char *name, const wanted *w,
                            sw_error *err)
@@ -166,10 +180,10 @@ static sw_status try_child(children *c, const swi_detected *here, const char *na
         return swi_fail_nomem(err);
     if (st != SW_OK)
         return SW_OK; /* a folder that cannot be looked into is no candidate */
-    st = ask(&d, w->only, &k, err);
-    if (st == SW_OK && k.best == w->degree && k.second != NULL)
+    st = ask(&d, w->what, &k, err);
+    if (st == SW_OK && fits(w, k.best) && k.second != NULL)
         st = two_claims(d.root, &k, err);
-    else if (st == SW_OK && k.best == w->degree) {
+    else if (st == SW_OK && fits(w, k.best)) {
         d.framework = k.first;
         d.claim = k.best;
         st = keep_child(c, &d, name, err);
@@ -224,13 +238,14 @@ static sw_status choose(const char *path, swi_detected *here, const swi_framewor
 {
     children c = {0};
     claims k = {0};
-    wanted w = {.only = only, .degree = SWI_CLAIM_WHOLE, .limits = limits};
-    sw_status st = ask(here, only, &k, err);
-    if (st == SW_OK && k.best == SWI_CLAIM_WHOLE && k.second != NULL)
+    const sought what = {.only = only};
+    wanted w = {.what = &what, .degree = SWI_CLAIM_WHOLE, .limits = limits};
+    sw_status st = ask(here, &what, &k, err);
+    if (st == SW_OK && fits(&w, k.best) && k.second != NULL)
         st = two_claims(here->root, &k, err);
     if (st != SW_OK)
         goto done;
-    if (k.best != SWI_CLAIM_WHOLE) {
+    if (!fits(&w, k.best)) {
         st = find_children(here, &w, &c, err);
         w.degree = SWI_CLAIM_LOOSE;
         if (st == SW_OK && k.best == SWI_CLAIM_NONE && c.chosen.framework == NULL)
@@ -316,7 +331,8 @@ static sw_status detect_file(const char *path, const swi_framework *only, const 
     if (st != SW_OK)
         return st;
     claims k = {0}, all = {0};
-    st = ask(&d, only, &k, err);
+    const sought what = {.only = only};
+    st = ask(&d, &what, &k, err);
     if (st == SW_OK && k.best == SWI_CLAIM_WHOLE && k.second == NULL) {
         d.framework = k.first;
         d.claim = k.best;
@@ -328,7 +344,7 @@ static sw_status detect_file(const char *path, const swi_framework *only, const 
     if (st == SW_OK)
         st = open_folder_of(path, NULL, limits, &d, err);
     if (st == SW_OK)
-        st = ask(&d, only, &all, err);
+        st = ask(&d, &what, &all, err);
     if (st != SW_OK) {
         swi_detected_free(&d);
         return st;
@@ -346,6 +362,52 @@ static sw_status detect_file(const char *path, const swi_framework *only, const 
         d = (swi_detected){0};
     }
     swi_detected_free(&d);
+    return st;
+}
+
+/* The part as a file of this folder, or as all that lies in it. */
+static sw_status part_here(const swi_detected *whole, const char *name, const sw_limits *limits,
+                           swi_detected *out, sw_error *err)
+{
+    swi_detected d = {.store = whole->store, .lent = true, .alone = name[0] != '\0'};
+    sw_status st = join(whole->root, "", &d.root, err);
+    if (st == SW_OK)
+        st = swi_listing_make(d.store, d.alone ? name : NULL, limits, &d.listing, err);
+    if (st == SW_OK)
+        *out = d;
+    else
+        swi_detected_free(&d);
+    return st;
+}
+
+sw_status swi_detect_part(const swi_detected *whole, const char *name, const sw_limits *limits,
+                          swi_detected *out, sw_error *err)
+{
+    const swi_listing_entry *e = swi_listing_find(whole->listing, name);
+    const sought what = {.part = true};
+    swi_detected d = {0};
+    claims k = {0};
+    char *path = NULL;
+    sw_status st;
+    if (e != NULL && e->kind == SWI_ENTRY_DIR) {
+        st = join(whole->root, name, &path, err);
+        if (st == SW_OK)
+            st = open_folder(path, NULL, limits, &d, err);
+    } else {
+        st = part_here(whole, name, limits, &d, err);
+    }
+    if (st == SW_OK)
+        st = ask(&d, &what, &k, err);
+    if (st == SW_OK && k.second != NULL)
+        st = two_claims(d.root, &k, err);
+    else if (st == SW_OK && k.first == NULL)
+        st = nothing_found(d.alone ? name : d.root, err);
+    d.framework = k.first;
+    d.claim = k.best;
+    if (st == SW_OK)
+        *out = d;
+    else
+        swi_detected_free(&d);
     return st;
 }
 

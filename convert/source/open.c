@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/report.h"
 #include "base/text.h"
 #include "flat/notes.h"
@@ -152,7 +153,7 @@ static sw_status read_catalog(sw_checkpoint *c, const sw_open_options *options, 
     st = c->at.framework->open(&o, err);
     *recognised = st == SW_OK || !o.ambiguous;
     if (st == SW_OK)
-        st = swi_builder_freeze(builder, report, &c->catalog, err);
+        st = swi_builder_freeze(builder, o.proven ? NULL : report, &c->catalog, err);
     else
         swi_builder_free(builder);
     if (st != SW_OK) {
@@ -211,6 +212,72 @@ sw_status sw_checkpoint_open(const char *path, const sw_open_options *options, s
     if (path == NULL || out == NULL)
         return swi_fail(err, SW_ERR_ARG, "sw_checkpoint_open: path and out are needed");
     return swi_checkpoint_open(path, options, report, &recognised, out, err);
+}
+
+/* ---- parts ------------------------------------------------------------------------------------
+ */
+
+sw_status swi_checkpoint_open_part(const swi_opening *o, const char *name, sw_report *report,
+                                   sw_checkpoint **out, sw_error *err)
+{
+    const sw_open_options options = {.map = o->map, .config = o->config, .shapes = o->shapes};
+    sw_checkpoint *c = NULL;
+    bool recognised;
+    sw_status st = swi_alloc_array(1, sizeof *c, (void **)&c, err);
+    if (st != SW_OK)
+        return st;
+    c->limits = o->limits;
+    st = prepare(c, err);
+    if (st == SW_OK)
+        st = swi_detect_part(&o->checkpoint->at, name, &c->limits, &c->at, err);
+    if (st == SW_OK)
+        st = read_catalog(c, &options, report, &recognised, err);
+    if (st == SW_OK)
+        *out = c;
+    else
+        sw_checkpoint_close(c);
+    return st;
+}
+
+/* "model" and "encoder": "model.encoder". */
+static sw_status adopt_section(swi_opening *o, const sw_checkpoint *part, uint32_t i,
+                               uint32_t tensor, const char *under, sw_error *err)
+{
+    const char *own, *name;
+    swi_buf text = {0};
+    sw_checkpoint_split_name(part, i, &own, &name);
+    sw_status st = swi_buf_printf(&text, err, "%s%s%s", under,
+                                  under[0] != '\0' && own[0] != '\0' ? "." : "", own);
+    if (st == SW_OK)
+        st = swi_buf_u8(&text, 0, err);
+    if (st == SW_OK)
+        st = swi_opening_section(o, tensor, (const char *)text.data, name, err);
+    swi_buf_free(&text);
+    return st;
+}
+
+sw_status swi_opening_adopt(swi_opening *o, const sw_checkpoint *part, uint32_t first_tensor,
+                            const char *under, sw_error *err)
+{
+    const swi_row_notes *notes = &part->rows;
+    const uint32_t count = (uint32_t)sw_catalog_tensor_count(part->catalog);
+    sw_status st = SW_OK;
+    for (uint32_t i = 0; st == SW_OK && i < count; i++)
+        st = adopt_section(o, part, i, first_tensor + i, under, err);
+    for (size_t i = 0; st == SW_OK && i < notes->row_count; i++) {
+        const swi_row_note *r = &notes->rows[i];
+        st = swi_opening_row(o, first_tensor + r->tensor, r->unit, r->shards, err);
+    }
+    for (size_t i = 0; st == SW_OK && i < notes->slice_count; i++) {
+        const swi_slice_note *s = &notes->slices[i];
+        st = swi_opening_row_slice(o, first_tensor + s->tensor, s->name, s->at, s->elements, err);
+    }
+    swi_opening_memory(o, part->open_memory);
+    if (part->incomplete)
+        swi_opening_incomplete(o);
+    if (part->opaque)
+        swi_opening_opaque(o);
+    return st;
 }
 
 sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalog *catalog, sw_checkpoint **out,

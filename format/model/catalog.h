@@ -22,6 +22,22 @@ void swi_builder_free(swi_builder *builder);
 SW_MUST_USE sw_status swi_builder_from(const sw_catalog *from, const sw_limits *limits,
                                        swi_builder **out, sw_error *err);
 
+/* How the parts of one checkpoint become one catalog. */
+typedef struct swi_append {
+    const char *folder; /* where its files lie, "part"; "": not in one of their own */
+    const char *prefix; /* before names of its tensors and values, "part."; "": none */
+    bool has_role;      /* its tensors are of this role, whatever their own is */
+    sw_role role;
+} swi_append;
+/*
+ * All of another catalog behind what is there, in the same order: files, blobs, tensors with
+ * defects, replicas and aliases, values. SW_ERR_CONFLICT: a name that is there already, a file of
+ * another size. What was put in when it fails stays in.
+ */
+SW_MUST_USE sw_status swi_builder_append(swi_builder *builder, const sw_catalog *from,
+                                         const swi_append *how, uint32_t *first_tensor,
+                                         sw_error *err);
+
 /*
  * The same path twice gives the same id; SW_ERR_CONFLICT when the size differs. UINT64_MAX: the
  * size is not known and blobs are not held against it.

@@ -35,6 +35,11 @@ static void test_optimizer_folders_stand_back(void **state)
     make_small_dcp(harness_path(run, "optimizer_0"), 100);
     make_small_dcp(harness_path(run, "pytorch_model_fsdp_0"), 0);
     char *model = harness_path(run, "pytorch_model_fsdp_0");
+    /* of one trainer they are parts of one checkpoint, else the model is taken */
+    expect_root(run, "trainer", run, false);
+    assert_ramp(run, "model.w", 1, (const int64_t[]){4}, 0);
+    assert_int_equal(rename(model, harness_path(run, "weights")), 0);
+    model = harness_path(run, "weights");
     expect_root(run, "dcp", model, true);
     assert_ramp(run, "model.w", 1, (const int64_t[]){4}, 0);
     /* with a model that sorts before, and with the optimizer alone */

@@ -341,18 +341,23 @@ static void what_is_a_run(void **state)
     assert_found(&a.o, SW_NOTE, "other-folder", NULL, NULL, "using");
     audit_free(&a);
     /* optimizer folders stand back, names without numbers count all */
-    put_step(dir, "b/pytorch_model_fsdp_0");
+    put_step(dir, "b/model_0");
     put_step(dir, "b/optimizer_0");
     expect_no_run(harness_path(dir, "b"));
     put_step(dir, "b/best");
     audit_good(harness_path(dir, "b/"), &a);
-    expect_checkpoints(&a, "best pytorch_model_fsdp_0");
+    expect_checkpoints(&a, "best model_0");
     expect_newest(&a, "none", "none");
     audit_free(&a);
     harness_remove(harness_path(dir, "b/best/__1_0.distcp"));
     audit_good(harness_path(dir, "b"), &a);
     assert_found(&a.o, SW_DEFECT, "incomplete-checkpoint", "best", NULL, "");
     audit_free(&a);
+    /* the parts of one checkpoint are no run of several */
+    put_step(dir, "c/pytorch_model_fsdp_0");
+    put_step(dir, "c/optimizer_0");
+    put_step(dir, "c/best");
+    expect_no_run(harness_path(dir, "c"));
     audit_run(harness_path(dir, "a/tb"), true, &a);
     assert_error(&a.o.err, SW_ERR_FORMAT, "no checkpoints are in it");
     audit_free(&a);
