@@ -173,7 +173,7 @@ static sw_status place(void *ctx, const swi_torch_met *met, swi_torch_box *out, 
         swi_rank_meta_find(r->meta, leaf->parts, leaf->count, r->r.ranks.rank, &known, &t, err);
     if (st != SW_OK)
         return st;
-    if (!known && met->is_part)
+    if (!known && met->share != NULL)
         return swi_fail(err, SW_ERR_UNSUPPORTED, "a part of a DTensor of which %s does not tell",
                         SWI_RANK_META_NAME);
     out->is_own = !known;

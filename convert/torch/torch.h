@@ -8,6 +8,7 @@
 #include "framework.h"
 #include "layout.h"
 #include "state/state.h"
+#include "torch/torch_values.h"
 
 /* ---- the object of a file, without what only tensors need ----------------------------------- */
 
@@ -26,20 +27,30 @@ typedef struct swi_torch_object {
     sw_value_graph *graph;
     sw_value root;
     swi_torch_tensor *tensors; /* only while the file is put into the catalog */
-    bool *is_part;             /* of each tensor: it is a rank's part of a DTensor; likewise */
-    size_t tensor_count, tensor_capacity, part_capacity;
+    uint32_t *share_of;        /* of each tensor, see swi_torch_share_of; likewise */
+    size_t tensor_count, tensor_capacity, share_of_capacity;
+    swi_share *shares; /* likewise */
+    size_t share_count, share_capacity;
+    swi_meshes meshes;        /* of the shares; likewise */
     uint32_t *catalog_of;     /* of each tensor: its first name's index; UINT32_MAX: not reached */
-    int64_t rank;             /* that saved it, as its DTensors say; -1: not told */
+    int64_t rank;             /* that saved it, as the first share tells; -1: not told */
     bool repeats;             /* what another rank saved too: no part of the state dict */
     swi_torch_opaque *opaque; /* sorted by node */
     size_t opaque_count, opaque_capacity;
     swi_arena arena; /* texts of the opaque ones */
 } swi_torch_object;
 
-/* `parts`: of a DTensor the part of the rank that saved it is a plain tensor, else it is opaque. */
+/*
+ * `parts`: of a DTensor or ShardedTensor what the rank that saved it has is a tensor with a share,
+ * else it is opaque. One of which the rank has nothing is a tensor of no elements, on no storage.
+ */
 SW_MUST_USE sw_status swi_torch_object_make(const swi_torch_file *tf, const swi_reader *reader,
                                             bool parts, swi_torch_object *out, sw_error *err);
 void swi_torch_object_free(swi_torch_object *object);
+/* What a tensor is a part of; NULL: it is a plain tensor. */
+const swi_share *swi_torch_share_of(const swi_torch_object *object, uint32_t tensor);
+/* Frees what is there only while the file is put into the catalog. */
+void swi_torch_object_forget(swi_torch_object *object);
 /* What is opaque about a node, or NULL. */
 const swi_torch_opaque *swi_torch_opaque_at(const swi_torch_object *object, sw_value v);
 
@@ -105,7 +116,8 @@ typedef struct swi_torch_box {
 typedef struct swi_torch_met {
     const swi_torch_leaf *leaf;
     const swi_torch_tensor *tensor;
-    bool is_part; /* of a DTensor */
+    const swi_share *share; /* NULL: a plain tensor */
+    const swi_mesh *mesh;   /* of a share that is PLACED, else NULL */
 } swi_torch_met;
 
 /* How the files of ranks make one checkpoint. */

@@ -331,7 +331,8 @@ static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
     const swi_torch_ranks *ranks = f->all->ranks;
     const swi_torch_tensor *t = &f->object->tensors[number];
     swi_builder *builder = f->all->o->builder;
-    const swi_torch_met met = {leaf, t, f->object->is_part[number]};
+    const swi_share *share = swi_torch_share_of(f->object, number);
+    const swi_torch_met met = {leaf, t, share, swi_mesh_of(&f->object->meshes, share)};
     swi_torch_box place = {0};
     sw_error cause = {0};
     uint32_t id = 0;
@@ -506,10 +507,7 @@ sw_status swi_torch_fill(swi_torch_filling *all, const swi_torch_file *tf, const
     all->totals.legacy_files += swi_torch_is_legacy(tf);
     all->totals.swapped_files += swi_torch_swapped(tf);
     if (f.object_index < all->kept->object_count && f.object != object) {
-        free(f.object->tensors);
-        free(f.object->is_part);
-        f.object->tensors = NULL; /* the catalog has what is needed of them */
-        f.object->is_part = NULL;
+        swi_torch_object_forget(f.object); /* the catalog has what is needed of them */
     }
     free(f.blobs);
     swi_section_end(&f.section);

@@ -4,13 +4,17 @@
 
 #include "base/arena.h"
 #include "model/value.h"
+#include "torch/share_read.h"
 #include "torch/torch.h"
+
+#define NO_SHARE UINT32_MAX
 
 typedef struct making {
     const swi_torch_file *tf;
-    bool parts; /* DTensors stand for their local parts */
+    bool parts; /* DTensors and ShardedTensors stand for what the rank has of them */
     swi_torch_object *object;
     swi_torch_carrier carrier;
+    swi_mesh_reader meshes;
 } making;
 
 /* A call of torch that rebuilds some tensor. */
@@ -21,43 +25,6 @@ static bool is_rebuild(const sw_value_graph *g, sw_value v)
     return sw_value_get_object(g, v, &o) && sw_value_global(g, o.callable, &module, &name) &&
            (strcmp(module, "torch._utils") == 0 || strcmp(module, "torch._tensor") == 0) &&
            strncmp(name, "_rebuild_", strlen("_rebuild_")) == 0;
-}
-
-/* Of what an object is BUILT with: a dict, or (attributes, slots). */
-static bool attribute_in(const sw_value_graph *g, sw_value state, const char *name, sw_value *out)
-{
-    sw_value part;
-    if (sw_value_get_kind(g, state) == SW_VALUE_DICT)
-        return swi_value_get(g, state, name, out);
-    for (size_t i = 0; sw_value_item(g, state, i, &part); i++)
-        if (swi_value_get(g, part, name, out))
-            return true;
-    return false;
-}
-
-static bool attribute_of(const sw_value_graph *g, sw_value v, const char *name, sw_value *out)
-{
-    sw_value_object o;
-    return sw_value_get_object(g, v, &o) && o.has_state && attribute_in(g, o.state, name, out);
-}
-
-/* RF-6: _rebuild_from_type_v2(f, DTensor, arguments, (None, {"_local_tensor": ..., "_spec": ...})),
- * and in newer ones the rank: _spec.mesh._rank. */
-static bool local_part(const sw_value_graph *g, sw_value v, sw_value *out, int64_t *rank)
-{
-    sw_value_object o;
-    sw_value type, state, inner;
-    const char *module, *name;
-    int64_t n;
-    if (!sw_value_get_object(g, v, &o) || !sw_value_item(g, o.args, 1, &type) ||
-        !sw_value_global(g, type, &module, &name) || strcmp(name, "DTensor") != 0 ||
-        strncmp(module, "torch.distributed.", strlen("torch.distributed.")) != 0 ||
-        !sw_value_item(g, o.args, 3, &state) || !attribute_in(g, state, "_local_tensor", out))
-        return false;
-    if (attribute_in(g, state, "_spec", &inner) && attribute_of(g, inner, "mesh", &inner) &&
-        attribute_of(g, inner, "_rank", &inner) && sw_value_int(g, inner, &n))
-        *rank = n;
-    return true;
 }
 
 /* A record whose CRC is wrong is a finding of verify, not the end of all. */
@@ -94,19 +61,39 @@ static sw_status add_opaque(making *m, const sw_value_graph *from, sw_value v, s
     return SW_OK;
 }
 
-static sw_status add_tensor(swi_torch_object *object, const swi_torch_tensor *t, bool is_part,
-                            sw_value *out, sw_error *err)
+static sw_status add_share(swi_torch_object *object, const swi_share *share, uint32_t *number,
+                           sw_error *err)
 {
+    *number = NO_SHARE;
+    if (share == NULL)
+        return SW_OK;
+    sw_status st = swi_grow_array((void **)&object->shares, &object->share_capacity,
+                                  object->share_count + 1, sizeof *share, err);
+    if (st != SW_OK)
+        return st;
+    *number = (uint32_t)object->share_count;
+    object->shares[object->share_count++] = *share;
+    if (object->rank < 0)
+        object->rank = share->rank;
+    return SW_OK;
+}
+
+static sw_status add_tensor(swi_torch_object *object, const swi_torch_tensor *t,
+                            const swi_share *share, sw_value *out, sw_error *err)
+{
+    uint32_t number;
     if (object->tensor_count >= UINT32_MAX)
         return swi_fail(err, SW_ERR_LIMIT, "more tensors than can be numbered");
     sw_status st = swi_grow_array((void **)&object->tensors, &object->tensor_capacity,
                                   object->tensor_count + 1, sizeof *t, err);
     if (st == SW_OK)
-        st = swi_grow_array((void **)&object->is_part, &object->part_capacity,
-                            object->tensor_count + 1, sizeof *object->is_part, err);
+        st = swi_grow_array((void **)&object->share_of, &object->share_of_capacity,
+                            object->tensor_count + 1, sizeof *object->share_of, err);
+    if (st == SW_OK)
+        st = add_share(object, share, &number, err);
     if (st != SW_OK)
         return st;
-    object->is_part[object->tensor_count] = is_part;
+    object->share_of[object->tensor_count] = number;
     object->tensors[object->tensor_count] = *t;
     *out = swi_value_of_tensor((uint32_t)object->tensor_count++);
     return SW_OK;
@@ -122,19 +109,24 @@ static sw_status map(void *ctx, const sw_value_graph *from, sw_value v, sw_value
 {
     making *m = ctx;
     swi_torch_tensor t;
+    swi_share_call call;
+    swi_share share;
     sw_error cause = {0};
-    if (!is_rebuild(from, v))
+    sw_status st;
+    const bool is_share = m->parts && swi_share_find(from, v, &call);
+    if (is_share)
+        st = swi_share_read(&m->meshes, &call, &share, &t, &cause);
+    else if (is_rebuild(from, v))
+        st = swi_torch_get_tensor(m->tf, v, &t, &cause);
+    else
         return carry_or_leave(ctx, from, v, to, replaced, out, err); /* a storage by itself */
-    sw_value local = v;
-    bool is_part = m->parts && local_part(from, v, &local, &m->object->rank);
-    sw_status st = swi_torch_get_tensor(m->tf, local, &t, &cause);
     if (ours(st)) {
         if (err != NULL)
             *err = cause;
         return st;
     }
     *replaced = true;
-    return st == SW_OK ? add_tensor(m->object, &t, is_part, out, err)
+    return st == SW_OK ? add_tensor(m->object, &t, is_share ? &share : NULL, out, err)
                        : add_opaque(m, from, v, to, &cause, out, err);
 }
 
@@ -161,6 +153,8 @@ sw_status swi_torch_object_make(const swi_torch_file *tf, const swi_reader *read
     sw_status st = swi_graph_make(&reader->limits, &object.graph, err);
     if (st == SW_OK)
         st = swi_torch_carry_begin(&m.carrier, tf, reader, SWI_TORCH_CARRIED_MAX, err);
+    if (st == SW_OK && parts)
+        st = swi_mesh_reader_begin(&m.meshes, tf, reader, &object.meshes, &object.arena, err);
     if (st == SW_OK)
         st = swi_graph_copy(object.graph, swi_torch_graph(tf), swi_torch_root(tf), map, &m,
                             &object.root, err);
@@ -168,6 +162,7 @@ sw_status swi_torch_object_make(const swi_torch_file *tf, const swi_reader *read
         st = swi_alloc_array(object.tensor_count, sizeof *object.catalog_of,
                              (void **)&object.catalog_of, err);
     swi_torch_carry_end(&m.carrier);
+    swi_mesh_reader_end(&m.meshes);
     if (st != SW_OK) {
         swi_torch_object_free(&object);
         return st;
@@ -179,11 +174,27 @@ sw_status swi_torch_object_make(const swi_torch_file *tf, const swi_reader *read
     return SW_OK;
 }
 
+const swi_share *swi_torch_share_of(const swi_torch_object *object, uint32_t tensor)
+{
+    uint32_t share = object->share_of[tensor];
+    return share != NO_SHARE ? &object->shares[share] : NULL;
+}
+
+void swi_torch_object_forget(swi_torch_object *object)
+{
+    free(object->tensors);
+    free(object->share_of);
+    free(object->shares);
+    swi_meshes_free(&object->meshes);
+    object->tensors = NULL;
+    object->share_of = NULL;
+    object->shares = NULL;
+}
+
 void swi_torch_object_free(swi_torch_object *object)
 {
     sw_value_graph_free(object->graph);
-    free(object->tensors);
-    free(object->is_part);
+    swi_torch_object_forget(object);
     free(object->catalog_of);
     free(object->opaque);
     swi_arena_free(&object->arena);

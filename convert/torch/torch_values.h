@@ -20,10 +20,16 @@ typedef struct swi_mesh {
 /* Where a rank is in the mesh (row-major); -1: it is not in it. */
 int64_t swi_mesh_number(const swi_mesh *mesh, int64_t rank);
 
+/* The meshes of a file; equal ones are one. */
+typedef struct swi_meshes {
+    swi_mesh *at;
+    size_t count;
+} swi_meshes;
+void swi_meshes_free(swi_meshes *meshes);
+
 typedef enum swi_share_kind {
-    SWI_SHARE_WHOLE = 0, /* a plain tensor: of what, the file does not say */
-    SWI_SHARE_PLACED,    /* the local tensor of a DTensor */
-    SWI_SHARE_SHARD      /* the local shard of a ShardedTensor; it may have none */
+    SWI_SHARE_PLACED = 0, /* the local tensor of a DTensor */
+    SWI_SHARE_SHARD       /* the local shard of a ShardedTensor; it may have none */
 } swi_share_kind;
 
 typedef struct swi_share {
@@ -42,5 +48,7 @@ typedef struct swi_share {
     uint64_t group;
     int64_t group_rank;
 } swi_share;
+/* The mesh of a PLACED one; NULL for others and for none. */
+const swi_mesh *swi_mesh_of(const swi_meshes *meshes, const swi_share *share);
 
 #endif

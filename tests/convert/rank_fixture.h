@@ -56,29 +56,64 @@ static inline void rank_meta(const char *dir, const swi_buf *tensors, const char
     swi_buf_free(&out);
 }
 
-static inline void rank_part_begin(torch_world *w, const char *key)
+/* The storage of the ranks 0 .. count - 1, one of a file. */
+static inline size_t rank_storage(torch_world *w, int32_t count)
 {
-    torch_key(w, key);
-    torch_say(w, "M:torch._tensor/_rebuild_from_type_v2 ( M:torch._utils/_rebuild_wrapper_subclass "
-                 "M:torch.distributed.tensor/DTensor ( t ( N } ( '_local_tensor'");
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(w->class_name[i], "IntStorage") == 0 && w->storages[i].size == 4 * (size_t)count)
+            return i;
+    int32_t *ranks = calloc((size_t)count + 1, sizeof *ranks);
+    assert_non_null(ranks);
+    for (int32_t r = 0; r < count; r++)
+        ranks[r] = r;
+    size_t storage = torch_storage(w, "IntStorage", 4, ranks, 4 * (size_t)count);
+    free(ranks);
+    return storage;
 }
 
-static inline void rank_part_end(torch_world *w, int rank)
+/* A DTensor of this shape as torch 2.13 saves it; its part comes next, then rank_part_end. */
+static inline void rank_part_begin(torch_world *w, const char *key, uint32_t axes,
+                                   const int64_t *shape)
 {
-    char spec[400];
-    snprintf(spec, sizeof spec,
-             "'_spec' M:torch.distributed.tensor._dtensor_spec/DTensorSpec ) new } ( 'mesh' "
-             "M:torch.distributed.device_mesh/DeviceMesh ) new } ( '_rank' %d u b u b u t t R",
-             rank);
-    torch_say(w, spec);
+    char text[512];
+    int n =
+        snprintf(text, sizeof text,
+                 "M:torch._tensor/_rebuild_from_type_v2 ( M:torch._utils/_rebuild_wrapper_subclass "
+                 "M:torch.distributed.tensor/DTensor ( M:torch.distributed.tensor/DTensor "
+                 "M:torch/float32 ( ");
+    for (uint32_t k = 0; k < axes; k++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%lld ", (long long)shape[k]);
+    n += snprintf(text + n, sizeof text - (size_t)n, "t t ( N } ( '_local_tensor'");
+    assert_true((size_t)n < sizeof text);
+    if (key != NULL)
+        torch_key(w, key);
+    torch_say(w, text);
 }
 
-/* A DTensor of which this file has `rows` rows of 2 from element `base` on. */
-static inline void rank_ramp(torch_world *w, const char *key, int64_t rows, float base, int rank)
+/* Placed on a mesh of two ranks, of which this one saved the file. */
+static inline void rank_part_end(torch_world *w, const char *placement, int rank)
 {
-    rank_part_begin(w, key);
+    char text[300];
+    torch_say(w, "'_spec' M:torch.distributed.tensor._dtensor_spec/DTensorSpec ) new } ( 'mesh' "
+                 "M:torch.distributed.device_mesh/DeviceMesh ) new } ( '_layout' "
+                 "M:torch.distributed._mesh_layout/_MeshLayout ) new } ( 'axes' "
+                 "M:torch.distributed._mesh_layout/_FlatLayout ) new } ( "
+                 "'shape' 2 tuple1 'stride' 1 tuple1 u b tuple1 u b '_rank_map'");
+    torch_view(w, rank_storage(w, 2), 0, 1, (const int64_t[]){2}, (const int64_t[]){1});
+    snprintf(text, sizeof text,
+             "'_mesh_dim_names' 'fsdp' tuple1 '_root_mesh' N '_rank' %d u b 'placements' "
+             "M:torch.distributed.tensor.placement_types/%s b tuple1 u b u t t R",
+             rank, placement);
+    torch_say(w, text);
+}
+
+/* A DTensor of `all` rows of 2 of which this file has `rows` rows from element `base` on. */
+static inline void rank_ramp(torch_world *w, const char *key, int64_t all, int64_t rows, float base,
+                             int rank)
+{
+    rank_part_begin(w, key, 2, (const int64_t[]){all, 2});
     torch_ramp(w, NULL, 2, (const int64_t[]){rows, 2}, base);
-    rank_part_end(w, rank);
+    rank_part_end(w, "Shard ) new } ( 'dim' 0 u", rank);
 }
 
 /* ---- a checkpoint as files of two ranks ----------------------------------------------------- */
@@ -111,9 +146,9 @@ static inline void rank_copy_tensor(const sw_checkpoint *c, const char *name, co
         torch_floats(w, key, 0, part, data);
     } else {
         rank_rows(t.shape[0], rank, &from, &part[0]);
-        rank_part_begin(w, key);
+        rank_part_begin(w, key, t.axes, t.shape);
         torch_floats(w, NULL, t.axes, part, data + (size_t)from * row);
-        rank_part_end(w, rank);
+        rank_part_end(w, "Shard ) new } ( 'dim' 0 u", rank);
     }
     free(data);
 }

@@ -113,7 +113,7 @@ static void write_ranks(const char *dir, const part parts[2])
     for (int r = 0; r < 2; r++) {
         torch_world *w = torch_begin(false);
         torch_say(w, "} ( 'layers' } (");
-        rank_ramp(w, "w", parts[r].rows, parts[r].base, parts[r].rank);
+        rank_ramp(w, "w", 5, parts[r].rows, parts[r].base, parts[r].rank);
         torch_say(w, "u");
         torch_ramp(w, "v", 1, (const int64_t[]){3}, 50);
         torch_say(w, r == 0 ? "'lr' 1.5f 'rank' 0 u" : "'lr' 1.5f 'rank' 1 u");
@@ -242,7 +242,7 @@ static void damaged(void **state)
     torch_say(w, "} (");
     torch_ramp(w, "v", 1, (const int64_t[]){3}, 51);
     torch_say(w, "'layers' } (");
-    rank_ramp(w, "w", 2, 6, 1);
+    rank_ramp(w, "w", 5, 2, 6, 1);
     torch_say(w, "u u");
     torch_write_zip(w, harness_path(dir, "model_1.pt"), NULL);
     torch_free(w);
