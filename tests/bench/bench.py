@@ -204,6 +204,17 @@ class Bench:
         self.pairs("torch HF consolidation", sharded, consolidate, self.convert(sharded), goal=9,
                    count=min(3, self.o.pairs))
 
+    def case_fsdp1(self):
+        """Flat parameters of a model into weights: against a copy, and the way people do it."""
+        source = self.folder("fsdp1")
+        peer = [self.o.python, os.path.join(INTEROP, "peers.py"), "fsdp1_merge", source]
+
+        def merge(out):
+            return [*self.convert(source)(out), "--shapes", source + ".shapes.yaml"]
+        self.pairs("FSDP1 flat to HF: cp -r + sync", source, self.copy(source), merge, goal=1.0)
+        self.pairs("FSDP1 flat: load, cat, save", source, lambda out: [*peer, out], merge, goal=5,
+                   count=min(3, self.o.pairs))
+
     def case_metadata(self):
         source = self.folder("metadata")
         peer = [self.o.python, os.path.join(INTEROP, "peers.py"), "read_metadata", source]
@@ -274,7 +285,7 @@ def main():
     options = parser.parse_args()
     options.shardwright = os.path.abspath(options.shardwright)
     order = options.cases or ["rows", "writers", "columns", "columns_rows", "cold", "digests",
-                              "maps", "verify", "metadata", "torch", "consolidate"]
+                              "maps", "fsdp1", "verify", "metadata", "torch", "consolidate"]
     bench = Bench(options)
     for case in order:
         getattr(bench, "case_" + case)()

@@ -2,11 +2,14 @@
 
     make_big.py rows|columns|one OUT --size 4GiB [--world 4] [--tensor 64MiB] [--hf]
     make_big.py llama OUT --size 2GiB
+    make_big.py fsdp1 OUT --size 2GiB [--world 4]
     make_big.py metadata OUT --chunks 1000000 [--items]
     make_big.py check OUT HF_FOLDER
 
 rows, columns: many bf16 matrices, row or column shards. one: one column-sharded tensor of --size.
 llama: Hugging Face safetensors of a model with real shapes, as many layers as make the size.
+fsdp1: FSDP1's local state dicts of such a model, each layer wrapped, a file a rank; OUT.shapes.yaml
+says what is in the flat parameters. One rank is in memory at a time.
 --hf: the same tensors as DCP's sharded safetensors, the input of torch's own HF consolidation.
 metadata: only an index of that many chunks; the files are sparse, or with --items whole ones.
 check: compares a converted folder with the values, which are made again from their seeds.
@@ -108,16 +111,23 @@ def make_big(args):
         json.dump({"world": args.world, "entries": entries}, text)
 
 
-def check_big(args):
+def tensors_of(folder):
+    """{name: the file that has it}"""
     from safetensors import safe_open
+    where = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".safetensors"):
+            file = safe_open(os.path.join(folder, name), "pt")
+            where.update({key: file for key in file.keys()})
+    return where
+
+
+def check_big(args):
     with open(args.out.rstrip("/") + ".plan.json") as text:
         plan = json.load(text)
-    where = {}
-    for name in sorted(os.listdir(args.converted)):
-        if name.endswith(".safetensors"):
-            file = safe_open(os.path.join(args.converted, name), "pt")
-            where.update({key: file for key in file.keys()})
-    wrong = []
+    where, wrong = tensors_of(args.converted), []
+    if "units" in plan:
+        return check_fsdp1(plan, where)
     for index, entry in enumerate(plan["entries"]):
         key = entry[0] if entry[0] in where else entry[0].removeprefix("model.")
         if key not in where:
@@ -197,12 +207,23 @@ def llama_layer(config, n):
     return [(f"model.layers.{n}.{name}.weight", shape) for name, shape in shapes.items()]
 
 
+def elements(entries):
+    return sum(int(numpy.prod(shape)) for _, shape in entries)
+
+
+def llama_of_size(size):
+    """The configuration, and what is outside of layers, in the order of registration."""
+    config, top = dict(LLAMA), [("model.embed_tokens.weight", (32000, 2048)),
+                                ("model.norm.weight", (2048,)), ("lm_head.weight", (32000, 2048))]
+    layer_bytes = 2 * elements(llama_layer(config, 0))
+    config["num_hidden_layers"] = max(1, parse_size(size) // layer_bytes - 1)
+    return config, top
+
+
 def make_llama(args):
     """Two layers a file, so that no more is in memory."""
-    config, top = dict(LLAMA), [("model.embed_tokens.weight", (32000, 2048)),
-                                ("lm_head.weight", (32000, 2048)), ("model.norm.weight", (2048,))]
-    layer_bytes = 2 * sum(int(numpy.prod(shape)) for _, shape in llama_layer(config, 0))
-    config["num_hidden_layers"] = layers = max(1, parse_size(args.size) // layer_bytes - 1)
+    config, top = llama_of_size(args.size)
+    layers = config["num_hidden_layers"]
     parts = [top] + [[t for n in range(i, min(i + 2, layers)) for t in llama_layer(config, n)]
                      for i in range(0, layers, 2)]
     os.makedirs(args.out)
@@ -218,10 +239,82 @@ def make_llama(args):
         json.dump(config, file)
 
 
+def flat_shard(index, total, world, rank):
+    """(what the rank has of the flat parameter of unit `index`, its offset)."""
+    lo, hi = chunk(total, world, rank)
+    return random_bf16((hi - lo,), (index, rank)), lo
+
+
+def sharded(local, lo, total, world, rank):
+    """The ShardedTensor that FSDP1 has of a flat parameter; every rank has some of it."""
+    from torch.distributed._shard.metadata import ShardMetadata
+    from torch.distributed._shard.sharded_tensor import Shard as LocalShard
+    from torch.distributed._shard.sharded_tensor import ShardedTensor
+    from torch.distributed._shard.sharded_tensor.metadata import (ShardedTensorMetadata,
+                                                                  TensorProperties as Properties)
+    boxes = [ShardMetadata([a], [b - a], f"rank:{r}/cpu")
+             for r in range(world) for a, b in [chunk(total, world, r)]]
+    meta = ShardedTensorMetadata(boxes, torch.Size([total]), Properties(dtype=local.dtype))
+    return ShardedTensor._init_from_local_shards_and_global_metadata(
+        [LocalShard(local, boxes[rank])], meta)
+
+
+def as_rank(rank, world, work, *arguments):
+    """Calls it in a process group of so many ranks, of which only this one is there."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    torch.distributed.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
+    try:
+        return work(*arguments)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def save_rank(path, units, world, rank):
+    state = {}
+    for index, (unit, entries) in enumerate(units):
+        local, lo = flat_shard(index, elements(entries), world, rank)
+        state[unit + "_flat_param"] = sharded(local, lo, elements(entries), world, rank)
+    torch.save(state, path)
+
+
+def make_fsdp1(args):
+    config, top = llama_of_size(args.size)
+    layers = [llama_layer(config, n) for n in range(config["num_hidden_layers"])]
+    units = [("", top)] + [(f"model.layers.{n}.", layer) for n, layer in enumerate(layers)]
+    os.makedirs(args.out)
+    for rank in range(args.world):
+        path = os.path.join(args.out, f"model_world_size_{args.world}_rank_{rank}.pt")
+        as_rank(rank, args.world, save_rank, path, units, args.world, rank)
+    with open(args.out.rstrip("/") + ".shapes.yaml", "w", encoding="utf-8") as text:
+        text.write("shapes: 1\nparameters:\n")
+        for name, shape in top[:1] + [t for layer in layers for t in layer] + top[1:]:
+            text.write(f"- {name}: {list(shape)}\n")
+        text.write('units: ["model.layers.{n}"]\nuse_orig_params: false\n')
+    with open(args.out.rstrip("/") + ".plan.json", "w", encoding="utf-8") as text:
+        json.dump({"world": args.world, "units": units}, text)
+
+
+def check_fsdp1(plan, where):
+    wrong, count = [], 0
+    for index, (_, entries) in enumerate(plan["units"]):
+        total, at = elements(entries), 0
+        flat = torch.cat([flat_shard(index, total, plan["world"], rank)[0]
+                          for rank in range(plan["world"])])
+        for name, shape in entries:
+            part = flat[at:at + int(numpy.prod(shape))].reshape(shape)
+            at += part.numel()
+            count += 1
+            if name not in where or not torch.equal(where[name].get_tensor(name).view(torch.int16),
+                                                    part.view(torch.int16)):
+                wrong.append(name)
+    print(f"{count} tensors, {len(wrong)} wrong {wrong[:4]}, {len(where) - count} extra")
+    return 1 if wrong or len(where) != count else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["rows", "columns", "one", "llama", "metadata", "check"])
+    parser.add_argument("mode", choices=["rows", "columns", "one", "llama", "fsdp1", "metadata", "check"])
     parser.add_argument("out")
     parser.add_argument("converted", nargs="?")
     parser.add_argument("--size", default="1GiB")
@@ -233,7 +326,8 @@ def main():
     args = parser.parse_args()
     if args.mode == "check":
         return check_big(args)
-    {"metadata": make_metadata, "llama": make_llama}.get(args.mode, make_big)(args)
+    {"metadata": make_metadata, "llama": make_llama,
+     "fsdp1": make_fsdp1}.get(args.mode, make_big)(args)
     return 0
 
 

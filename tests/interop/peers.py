@@ -3,6 +3,7 @@
     peers.py dcp_to_torch DCP_FOLDER OUT_FILE
     peers.py hf_consolidate SHARDED_FOLDER OUT_FOLDER [--threads N]
     peers.py read_metadata DCP_FOLDER
+    peers.py fsdp1_merge RANKS_FOLDER OUT_FOLDER
     peers.py command -- PROGRAM ARGUMENT...
 """
 
@@ -30,6 +31,37 @@ READ_METADATA = """
 import sys
 from torch.distributed.checkpoint import FileSystemReader
 FileSystemReader(sys.argv[1]).read_metadata()
+"""
+
+# What people do with FSDP1's local state dicts: all ranks loaded, joined, cut, saved. OUT gets the
+# parameters of RANKS_FOLDER.plan.json.
+FSDP1_MERGE = """
+import json, os, sys
+import torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+from torch.testing._internal.distributed.fake_pg import FakeStore
+src, out = sys.argv[1].rstrip("/"), sys.argv[2]
+with open(src + ".plan.json") as text:
+    plan = json.load(text)
+world, parts = plan["world"], {}
+for rank in range(world):
+    dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
+    state = torch.load(f"{src}/model_world_size_{world}_rank_{rank}.pt", weights_only=False)
+    for name, tensor in state.items():
+        parts.setdefault(name, []).extend(s.tensor for s in tensor.local_shards())
+    dist.destroy_process_group()
+weights = {}
+for unit, entries in plan["units"]:
+    flat, at = torch.cat(parts.pop(unit + "_flat_param")), 0
+    for name, shape in entries:
+        size = torch.Size(shape).numel()
+        weights[name] = flat[at:at + size].view(shape)
+        at += size
+    assert at == flat.numel()
+os.makedirs(out, exist_ok=True)
+save_file({n: t.clone() for n, t in weights.items()}, out + "/model.safetensors")
+os.sync()
 """
 
 
@@ -63,6 +95,10 @@ def read_metadata(src, python=sys.executable):
     return timed([python, "-c", READ_METADATA, src])
 
 
+def fsdp1_merge(src, out, python=sys.executable):
+    return timed([python, "-c", FSDP1_MERGE, src, out])
+
+
 def main(argv):
     threads = 1
     if "--threads" in argv:
@@ -70,6 +106,7 @@ def main(argv):
         threads = int(argv[at + 1])
         del argv[at:at + 2]
     tools = {"dcp_to_torch": dcp_to_torch, "read_metadata": read_metadata,
+             "fsdp1_merge": fsdp1_merge,
              "hf_consolidate": lambda src, out: hf_consolidate(src, out, threads)}
     if argv[:2] == ["command", "--"] and len(argv) > 2:
         result = timed(argv[2:], quiet=False)
