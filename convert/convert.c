@@ -138,6 +138,21 @@ static sw_status set_config(job *j, sw_error *err)
     return st == SW_ERR_NOMEM ? swi_fail_nomem(err) : SW_OK; /* reading them will say the rest */
 }
 
+/* FS-14: a weight of one axis under the name of a flat parameter is nobody's weight. */
+static sw_status refuse_rows(const job *j, sw_error *err)
+{
+    if (!swi_checkpoint_has_rows(j->source))
+        return SW_OK;
+    for (size_t i = 0; j->report != NULL && i < sw_report_count(j->report); i++) {
+        const sw_finding *f = sw_report_at(j->report, i);
+        if (strcmp(f->code, "flat-parameters") == 0)
+            return swi_fail_at(err, SW_ERR_INCOMPLETE, "FS-14", 0, "\"%s\": %s", f->tensor,
+                               f->message);
+    }
+    return swi_fail_at(err, SW_ERR_INCOMPLETE, "FS-14", 0,
+                       "flat parameters, of which nothing tells what is in them; --shapes does");
+}
+
 static sw_status open_source(job *j, sw_error *err)
 {
     sw_status st = set_config(j, err);
@@ -151,7 +166,7 @@ static sw_status open_source(job *j, sw_error *err)
         return st;
     const sw_finding *danger = first_of(j->report, SW_DANGER);
     if (danger == NULL || j->options->drop_unsafe)
-        return SW_OK;
+        return refuse_rows(j, err);
     return swi_fail_at(err, SW_ERR_UNSAFE, "", danger->offset_bytes,
                        "%s: %s; --drop-unsafe converts the tensors and leaves it behind",
                        danger->file, danger->message);

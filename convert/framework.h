@@ -241,6 +241,10 @@ SW_MUST_USE sw_status swi_checkpoint_open(const char *path, const sw_open_option
  */
 SW_MUST_USE sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalog *catalog,
                                             sw_checkpoint **out, sw_error *err);
+/* What undid its rows (flat/unflatten.h); NULL: it had none, or nothing tells what is in them. */
+const struct swi_unflat *swi_checkpoint_unflat(const sw_checkpoint *checkpoint);
+/* Whether it has rows of which nothing tells what is in them. */
+bool swi_checkpoint_has_rows(const sw_checkpoint *checkpoint);
 /* How many of its tensors, the first ones, are the checkpoint's own and not made by a map. */
 uint32_t swi_checkpoint_own_tensors(const sw_checkpoint *checkpoint);
 /* The most that opening took for a time (see swi_opening_memory). */

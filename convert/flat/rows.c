@@ -101,7 +101,7 @@ static sw_status begin_row(dividing *d, uint32_t unit, sw_error *err)
     return st;
 }
 
-static sw_status elements_of(const swi_shape *s, uint64_t *out, sw_error *err)
+sw_status swi_shape_count(const swi_shape *s, uint64_t *out, sw_error *err)
 {
     *out = 1;
     for (uint32_t k = 0; k < s->axes; k++) {
@@ -126,7 +126,7 @@ static sw_status fill_rows(dividing *d, sw_error *err)
         swi_row *row = &d->out->items[d->row[d->unit[i]]];
         swi_row_item *item = &row->items[row->count++];
         *item = (swi_row_item){.parameter = (uint32_t)i};
-        st = elements_of(&d->shapes->items[i], &item->elements, err);
+        st = swi_shape_count(&d->shapes->items[i], &item->elements, err);
     }
     return st;
 }

@@ -15,6 +15,9 @@ typedef struct swi_row_item {
     uint64_t elements;
 } swi_row_item;
 
+/* How many elements it has. SW_ERR_LIMIT on overflow. */
+SW_MUST_USE sw_status swi_shape_count(const swi_shape *shape, uint64_t *out, sw_error *err);
+
 /* The parameters of one wrapped module. */
 typedef struct swi_row {
     const char *unit; /* name of the module, "" for the root */

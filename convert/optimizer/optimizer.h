@@ -74,6 +74,9 @@ typedef struct swi_opt_naming {
      * registration, each with the tensor of that name in the checkpoint, wrappers off unless they
      * are kept. NULL: none given. */
     const char *const *names;
+    /* Of each name the elements that its states have in a row (flat/rows.h), in place of the shapes
+     * that the checkpoint has; NULL: they have their parameters' shapes. */
+    const uint64_t *elements;
     size_t name_count;
     bool by_model;      /* a map says them, not the user */
     bool keep_prefixes; /* wrapper parts stay */

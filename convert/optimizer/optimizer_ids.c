@@ -180,6 +180,10 @@ static sw_status fill_candidates(search *s, const swi_names *names, const size_t
         const char *name = s->l->naming.names[i];
         int64_t id = swi_names_find(names, name, strlen(name));
         bool known = id >= 0 && sw_catalog_tensor(catalog, tensors[id], &info);
+        if (s->l->naming.elements != NULL) {
+            known = true;
+            info = (sw_tensor_info){.axes = 1, .shape = {(int64_t)s->l->naming.elements[i]}};
+        }
         st = add_candidate(s, name, known ? &info : NULL, err);
     }
     if (s->l->naming.name_count > 0)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "flat/unflatten.h"
+
 /* FNV-1a, two lanes with different offsets: names, not security. */
 #define FNV_PRIME UINT64_C(0x100000001b3)
 
@@ -67,6 +69,8 @@ sw_status swi_identity_source(swi_identity *id, const sw_checkpoint *checkpoint,
         swi_identity_number(id, entry.bytes);
         swi_identity_number(id, (uint64_t)entry.mtime_ns);
     }
+    if (swi_checkpoint_unflat(checkpoint) != NULL)
+        swi_unflat_identify(swi_checkpoint_unflat(checkpoint), id);
     return SW_OK;
 }
 

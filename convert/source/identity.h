@@ -15,7 +15,8 @@ void swi_identity_bytes(swi_identity *id, const void *data, size_t size);
 /* The text and its end, so that "ab","c" and "a","bc" differ; NULL counts as its own text. */
 void swi_identity_text(swi_identity *id, const char *text);
 void swi_identity_number(swi_identity *id, uint64_t number);
-/* Files of the folder and those that the catalog reads: path, size and time of last change. */
+/* Files of the folder and those that the catalog reads: path, size and time of last change; and
+ * what was known of its rows. */
 SW_MUST_USE sw_status swi_identity_source(swi_identity *id, const sw_checkpoint *checkpoint,
                                           sw_error *err);
 /* 32 lower-case hex digits. */

@@ -9,6 +9,7 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "flat/notes.h"
+#include "flat/unflatten.h"
 #include "source/detect.h"
 #include "view.h"
 
@@ -43,6 +44,10 @@ struct sw_checkpoint {
     swi_row_notes rows;
     bool derived; /* all but catalog, lock and view belong to another */
     uint32_t own; /* derived: tensors of that one */
+    /* Of a checkpoint without its rows: what they were undone with, and the one that has them. */
+    swi_unflat *unflat;
+    sw_checkpoint *rowed; /* owned where owns_rowed */
+    bool owns_rowed;
 };
 
 sw_status swi_opening_section(swi_opening *o, uint32_t tensor, const char *text, const char *name,
@@ -182,6 +187,53 @@ static sw_status prepare(sw_checkpoint *c, sw_error *err)
     return swi_arena_text(&c->arena, dir, strlen(dir), &c->temp_dir, err);
 }
 
+/* Where the tensors lie in the state dict, when they are not those of the base any more. */
+static sw_status note_sections(sw_checkpoint *c, sw_error *err)
+{
+    swi_opening o = {.checkpoint = c};
+    sw_status st = SW_OK;
+    c->sections = NULL;
+    c->section_capacity = 0;
+    for (size_t i = 0; st == SW_OK && i < sw_catalog_tensor_count(c->catalog); i++) {
+        const char *part, *name;
+        swi_unflat_section(c->unflat, (uint32_t)i, &part, &name);
+        st = swi_opening_section(&o, (uint32_t)i, part, name, err);
+    }
+    return st;
+}
+
+/* What has rows is read without them, if it is known what is in them. */
+static sw_status undo_rows(sw_checkpoint **checkpoint, const sw_open_options *options,
+                           sw_report *report, sw_error *err)
+{
+    sw_checkpoint *base = *checkpoint, *c = NULL;
+    const swi_unflat_in in = {.base = base,
+                              .notes = &base->rows,
+                              .options = options,
+                              .limits = base->limits,
+                              .report = report};
+    swi_unflat *unflat = NULL;
+    sw_catalog *catalog = NULL;
+    sw_status st = swi_note_named_rows(base, &base->rows, err);
+    if (st != SW_OK || base->rows.row_count == 0)
+        return st;
+    st = swi_unflatten(&in, &unflat, &catalog, err);
+    if (st != SW_OK || unflat == NULL)
+        return st;
+    st = swi_checkpoint_derive(base, catalog, &c, err);
+    if (st != SW_OK) {
+        swi_unflat_free(unflat);
+        return st;
+    }
+    *checkpoint = c;
+    c->rowed = base;
+    c->owns_rowed = true;
+    c->unflat = unflat;
+    c->own = (uint32_t)sw_catalog_tensor_count(catalog);
+    c->arena = (swi_arena){0};
+    return note_sections(c, err);
+}
+
 sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, sw_report *report,
                               bool *recognised, sw_checkpoint **out, sw_error *err)
 {
@@ -197,6 +249,8 @@ sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, 
     *recognised = st == SW_OK;
     if (st == SW_OK)
         st = read_catalog(c, options, report, recognised, err);
+    if (st == SW_OK)
+        st = undo_rows(&c, options, report, err);
     if (st != SW_OK) {
         sw_checkpoint_close(c);
         return st;
@@ -290,6 +344,7 @@ sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalog *catalog, 
     *c = *base;
     c->catalog = NULL;
     c->derived = true;
+    c->owns_rowed = false;
     c->own = swi_checkpoint_own_tensors(base);
     c->has_view = c->has_lock = false;
     c->view = (swi_view){0};
@@ -310,6 +365,16 @@ done:
     return st;
 }
 
+const swi_unflat *swi_checkpoint_unflat(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->unflat;
+}
+
+bool swi_checkpoint_has_rows(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->rows.row_count > 0 && checkpoint->unflat == NULL;
+}
+
 uint32_t swi_checkpoint_own_tensors(const sw_checkpoint *c)
 {
     return c->derived ? c->own : (uint32_t)sw_catalog_tensor_count(c->catalog);
@@ -322,6 +387,14 @@ static void drop_view(sw_checkpoint *c)
     c->has_view = false;
 }
 
+static void end_rowed(sw_checkpoint *c)
+{
+    swi_unflat_free(c->unflat);
+    free(c->sections);
+    swi_arena_free(&c->arena);
+    sw_checkpoint_close(c->rowed);
+}
+
 void sw_checkpoint_close(sw_checkpoint *checkpoint)
 {
     if (checkpoint == NULL)
@@ -331,6 +404,8 @@ void sw_checkpoint_close(sw_checkpoint *checkpoint)
         (void)pthread_mutex_destroy(&checkpoint->lock);
     if (checkpoint->derived) {
         sw_catalog_free(checkpoint->catalog);
+        if (checkpoint->owns_rowed)
+            end_rowed(checkpoint);
         free(checkpoint);
         return;
     }

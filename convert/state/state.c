@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "codec/pickle.h"
+#include "flat/unflatten.h"
 #include "model/value_table.h"
 
 static sw_status pickled(const sw_value_graph *g, sw_value v, swi_buf *out, sw_error *err)
@@ -57,6 +58,8 @@ static sw_status dict_of_names(const sw_checkpoint *checkpoint, swi_state *state
 sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_state *out, sw_error *err)
 {
     const swi_framework *framework = swi_checkpoint_framework(checkpoint);
+    if (swi_checkpoint_unflat(checkpoint) != NULL)
+        return swi_unflat_state(swi_checkpoint_unflat(checkpoint), out, err);
     if (framework->state != NULL)
         return framework->state(checkpoint, out, err);
     swi_state state = {0};

@@ -1,0 +1,207 @@
+/* States of optimizers that are rows: whose they are. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "flat/unflatten_parts.h"
+
+/* ---- parameters as the optimizer counts them --------------------------------------------------
+ */
+
+/* The rows that the optimizer's parameters are. */
+static const swi_rows *rows_of(const swi_unflat *u, swi_unflat_keyed keyed)
+{
+    return keyed == SWI_KEYED_BY_UNIT ? &u->units : &u->singles;
+}
+
+static const char *name_of(const swi_unflat *u, swi_unflat_keyed keyed, size_t r)
+{
+    return keyed == SWI_KEYED_BY_UNIT
+               ? u->unit_names[r]
+               : u->shapes->items[u->singles.items[r].items[0].parameter].name;
+}
+
+/* Elements of a state of it: of a unit with the padding of the shards, which the optimizer has. */
+static uint64_t elements_of(const swi_unflat *u, swi_unflat_keyed keyed, size_t r)
+{
+    const uint64_t total = rows_of(u, keyed)->items[r].total;
+    uint64_t all = total;
+    if (keyed == SWI_KEYED_BY_UNIT &&
+        !swi_mul_u64(swi_row_shard(total, u->shards), u->shards, &all))
+        return total;
+    return all;
+}
+
+sw_status swi_unflat_lift(const swi_unflat *u, swi_unflat_keyed keyed, const swi_state *state,
+                          swi_optimizer **out, size_t *count, sw_error *err)
+{
+    const size_t n = rows_of(u, keyed)->count;
+    const char **names = NULL;
+    uint64_t *elements = NULL;
+    sw_status st = swi_alloc_array(n, sizeof *names, (void **)&names, err);
+    if (st == SW_OK)
+        st = swi_alloc_array(n, sizeof *elements, (void **)&elements, err);
+    for (size_t r = 0; st == SW_OK && r < n; r++) {
+        names[r] = name_of(u, keyed, r);
+        elements[r] = elements_of(u, keyed, r);
+    }
+    const swi_opt_naming naming = {
+        .names = names, .elements = elements, .name_count = n, .by_model = true};
+    if (st == SW_OK)
+        st = swi_optimizers_lift(u->in.base, state, &naming, out, count, err);
+    free(names);
+    free(elements);
+    return st;
+}
+
+const swi_row *swi_unflat_row_of(const swi_unflat *u, const char *parameter)
+{
+    const int64_t shape = swi_names_find(u->names, parameter, strlen(parameter));
+    if (u->keyed == SWI_KEYED_BY_PARAMETER)
+        return shape >= 0 && u->single_of[shape] != SWI_NOT_MADE
+                   ? &u->singles.items[u->single_of[shape]]
+                   : NULL;
+    for (size_t r = 0; r < u->units.count; r++)
+        if (strcmp(u->unit_names[r], parameter) == 0)
+            return &u->units.items[r];
+    return NULL;
+}
+
+/* ---- which of both it is ----------------------------------------------------------------------
+ */
+
+static bool is_noted(const swi_unflat *u, uint32_t tensor)
+{
+    return u->tensors[tensor].is_row;
+}
+
+static sw_status strange_parameter(const swi_optimizer *o, uint32_t parameter, sw_error *err)
+{
+    swi_quoted q;
+    return swi_fail_at(err, SW_ERR_CONFLICT, "FS-10", 0,
+                       "optimizer: parameter \"%s\" is none of the model's",
+                       swi_quote_str(&q, o->parameters[parameter]));
+}
+
+/* A state of a flat parameter that is neither flat itself nor one number cannot follow. */
+static sw_status strange_state(const swi_optimizer *o, const swi_opt_state *s, sw_error *err)
+{
+    swi_quoted q, r;
+    return swi_fail_at(err, SW_ERR_UNSUPPORTED, "FS-10", 0,
+                       "optimizer: state \"%s\" of \"%s\" is neither flat nor one number",
+                       swi_quote_str(&q, s->name), swi_quote_str(&r, o->parameters[s->parameter]));
+}
+
+/* "optimizer.state." */
+static sw_status before_of(swi_unflat *u, const swi_optimizer *o, const char **out, sw_error *err)
+{
+    swi_buf text = {0};
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < o->path_parts; i++)
+        st = swi_buf_printf(&text, err, "%s.", o->path[i]);
+    if (st == SW_OK)
+        st = swi_buf_printf(&text, err, "state.");
+    if (st == SW_OK)
+        st = swi_arena_text(&u->arena, (const char *)text.data, text.size, out, err);
+    swi_buf_free(&text);
+    return st;
+}
+
+static sw_status mark_states(swi_unflat *u, const swi_optimizer *o, sw_error *err)
+{
+    const char *before;
+    sw_status st = before_of(u, o, &before, err);
+    for (size_t i = 0; st == SW_OK && i < o->state_count; i++) {
+        const swi_opt_state *s = &o->states[i];
+        const swi_row *row = swi_unflat_row_of(u, o->parameters[s->parameter]);
+        uint32_t tensor;
+        sw_tensor_info info;
+        if (!sw_value_tensor(o->from->graph, s->value, &tensor) ||
+            !sw_catalog_tensor(u->catalog, tensor, &info))
+            continue;
+        if (row == NULL)
+            return strange_parameter(o, s->parameter, err);
+        if (!is_noted(u, tensor) && info.elements != 1)
+            return strange_state(o, s, err);
+        u->tensors[tensor].row = row;
+        u->tensors[tensor].before = before;
+        st = swi_arena_text(&u->arena, s->name, strlen(s->name), &u->tensors[tensor].after, err);
+    }
+    return st;
+}
+
+static bool could_not_work(sw_status st)
+{
+    return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
+}
+
+/* FS-11: why neither way gives names. */
+static sw_status no_names(const swi_unflat *u, const sw_error *by_parameter, sw_error *err)
+{
+    if (u->units.count > 0)
+        return swi_error_prefix(err, "neither by parameters (%s) nor by flat parameters",
+                                by_parameter->text);
+    if (err != NULL)
+        *err = *by_parameter;
+    return swi_fail_at(err, SW_ERR_INCOMPLETE, "FS-11", 0,
+                       "the optimizer's states are flat, and not by parameters (%.300s): which "
+                       "modules were wrapped is not in the files; say it with units: in a document "
+                       "of shapes (specs/shapes.md)",
+                       by_parameter->text);
+}
+
+/* Whether all states that are rows are of parameters that are known in this way. */
+static bool all_known(const swi_unflat *u, const swi_optimizer *optimizers, size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        const swi_optimizer *o = &optimizers[n];
+        for (size_t i = 0; i < o->state_count; i++) {
+            uint32_t tensor;
+            if (sw_value_tensor(o->from->graph, o->states[i].value, &tensor) &&
+                is_noted(u, tensor) &&
+                swi_unflat_row_of(u, o->parameters[o->states[i].parameter]) == NULL)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Those of parameters, where their sizes fit; else those of units. */
+static sw_status lift_somehow(swi_unflat *u, const swi_state *state, swi_optimizer **optimizers,
+                              size_t *count, sw_error *err)
+{
+    sw_error first = {0};
+    u->keyed = SWI_KEYED_BY_PARAMETER;
+    sw_status st = swi_unflat_lift(u, u->keyed, state, optimizers, count, &first);
+    if (st == SW_OK && all_known(u, *optimizers, *count))
+        return SW_OK;
+    if (could_not_work(st)) {
+        if (err != NULL)
+            *err = first;
+        return st;
+    }
+    if (st == SW_OK) {
+        swi_optimizers_free(*optimizers, *count);
+        *optimizers = NULL;
+        *count = 0;
+        (void)swi_fail(&first, SW_ERR_CONFLICT, "its parameters are none of the model's");
+    }
+    u->keyed = SWI_KEYED_BY_UNIT;
+    if (u->units.count == 0)
+        return no_names(u, &first, err);
+    st = swi_unflat_lift(u, u->keyed, state, optimizers, count, err);
+    return st == SW_OK || could_not_work(st) ? st : no_names(u, &first, err);
+}
+
+sw_status swi_unflat_states(swi_unflat *u, const swi_state *state, sw_error *err)
+{
+    swi_optimizer *optimizers = NULL;
+    size_t count = 0;
+    sw_status st = lift_somehow(u, state, &optimizers, &count, err);
+    for (size_t i = 0; st == SW_OK && i < count; i++)
+        st = mark_states(u, &optimizers[i], err);
+    swi_optimizers_free(optimizers, count);
+    return st;
+}

@@ -1,0 +1,161 @@
+/* Where the shapes of what lies in rows come from. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "flat/unflatten_parts.h"
+#include "map/model.h"
+#include "select/names.h"
+
+/* Of published names: what FSDP wraps is mostly a model of them. */
+#define FIRST_SIDE "hf"
+/* Where verl puts the model's configuration, beside the files of ranks. */
+#define ASSETS_FOLDER "huggingface"
+
+/* ---- of a map ---------------------------------------------------------------------------------
+ */
+
+static bool has_file(const sw_checkpoint *base, const char *path)
+{
+    swi_entry entry;
+    sw_error ignored = {0};
+    return swi_store_stat(swi_checkpoint_store(base), path, &entry, &ignored) == SW_OK &&
+           entry.kind == SWI_ENTRY_FILE;
+}
+
+static sw_status find_model(const swi_unflat *u, struct swi_model **out, sw_error *err)
+{
+    const sw_open_options *o = u->in.options;
+    swi_buf assets = {0};
+    swi_model_ask ask = {.map = o != NULL ? o->map : NULL,
+                         .config = o != NULL ? o->config : NULL,
+                         .store = swi_checkpoint_store(u->in.base),
+                         .limits = &u->in.limits};
+    sw_status st = SW_OK;
+    if (ask.config == NULL && has_file(u->in.base, ASSETS_FOLDER "/config.json")) {
+        st = swi_buf_printf(&assets, err, "%s/" ASSETS_FOLDER, sw_checkpoint_root(u->in.base));
+        if (st == SW_OK)
+            st = swi_buf_u8(&assets, 0, err);
+        ask.config = (const char *)assets.data;
+    }
+    if (st == SW_OK)
+        st = swi_model_find(&ask, out, err);
+    swi_buf_free(&assets);
+    return st;
+}
+
+/* Side number `attempt` of the model, the one of published names before the others. */
+static bool side_at(const struct swi_model *model, size_t attempt, size_t *side)
+{
+    const int64_t first = swi_model_side(model, FIRST_SIDE);
+    if (first < 0 || attempt > (size_t)first)
+        *side = attempt;
+    else
+        *side = attempt == 0 ? (size_t)first : attempt - 1;
+    return attempt < swi_model_side_count(model);
+}
+
+/* A model that is not found is no error here: that is said in the words of the finding. */
+static sw_status of_model(const swi_unflat *u, size_t attempt, swi_shapes **out, sw_error *err)
+{
+    struct swi_model *model = NULL;
+    sw_error cause = {0};
+    size_t side;
+    sw_status st = find_model(u, &model, &cause);
+    if (st == SW_ERR_NOMEM)
+        return swi_fail_nomem(err);
+    if (st == SW_ERR_NOTFOUND)
+        return SW_OK;
+    if (st != SW_OK) {
+        if (err != NULL)
+            *err = cause;
+        return st;
+    }
+    if (side_at(model, attempt, &side))
+        st = swi_shapes_of_model(model, side, out, err);
+    swi_model_free(model);
+    return st;
+}
+
+/* ---- of the checkpoint itself -----------------------------------------------------------------
+ */
+
+static bool is_own(const swi_unflat *u, size_t i, sw_tensor_info *info)
+{
+    const char *section, *name;
+    if (!sw_catalog_tensor(u->catalog, i, info) || info->role != SW_ROLE_PARAMETER)
+        return false;
+    sw_checkpoint_split_name(u->in.base, i, &section, &name);
+    return strcmp(section, u->section) == 0;
+}
+
+static sw_status own_shape(const swi_unflat *u, size_t i, swi_shapes *shapes, swi_shape *out,
+                           sw_error *err)
+{
+    const char *section, *name;
+    swi_buf clean = {0};
+    uint64_t removed = 0;
+    sw_tensor_info info;
+    (void)sw_catalog_tensor(u->catalog, i, &info);
+    sw_checkpoint_split_name(u->in.base, i, &section, &name);
+    sw_status st = swi_clean_name(name, false, &clean, &removed, err);
+    if (st == SW_OK)
+        st = swi_arena_text(&shapes->arena, (const char *)clean.data, clean.size - 1, &out->name,
+                            err);
+    swi_buf_free(&clean);
+    out->axes = info.axes;
+    memcpy(out->shape, info.shape, sizeof out->shape);
+    out->may_be = true;
+    out->buffer = !sw_dtype_is_float(info.dtype);
+    out->tied_to = -1;
+    return st;
+}
+
+/* FS-10: the model lies beside the optimizer, in its order, and was never flattened on disk. */
+static sw_status own_shapes(const swi_unflat *u, swi_shapes **out, sw_error *err)
+{
+    swi_shapes *shapes = NULL;
+    sw_tensor_info info;
+    void *room;
+    size_t n = 0;
+    sw_status st = swi_alloc_array(1, sizeof *shapes, (void **)&shapes, err);
+    for (size_t i = 0; i < u->tensor_count; i++)
+        n += is_own(u, i, &info);
+    if (st == SW_OK)
+        st = swi_arena_alloc(&shapes->arena, n * sizeof(swi_shape), &room, err);
+    if (st != SW_OK) {
+        swi_shapes_free(shapes);
+        return st;
+    }
+    swi_shape *items = room;
+    shapes->use_orig_params = -1;
+    n = 0;
+    for (size_t i = 0; st == SW_OK && i < u->tensor_count; i++)
+        if (is_own(u, i, &info) && info.alias_of < 0)
+            st = own_shape(u, i, shapes, &items[n++], err);
+    shapes->items = items;
+    shapes->count = n;
+    shapes->ordered = true;
+    shapes->from = "the tensors of the model beside it";
+    if (st == SW_OK)
+        *out = shapes;
+    else
+        swi_shapes_free(shapes);
+    return st;
+}
+
+/* ---- one after the other ----------------------------------------------------------------------
+ */
+
+sw_status swi_unflat_shapes(const swi_unflat *u, size_t attempt, swi_shapes **out, bool *given,
+                            sw_error *err)
+{
+    const sw_open_options *o = u->in.options;
+    *out = NULL;
+    *given = o != NULL && o->shapes != NULL;
+    if (*given)
+        return attempt > 0 ? SW_OK : swi_shapes_read(o->shapes, o->map, &u->in.limits, out, err);
+    if (!u->has_model && attempt == 0)
+        return own_shapes(u, out, err);
+    return of_model(u, u->has_model ? attempt : attempt - 1, out, err);
+}
