@@ -369,7 +369,7 @@ static sw_status say_done(const swi_unflat *u, sw_error *err)
     }
     if (model > 0 && u->align == 0)
         (void)snprintf(how, sizeof how, ", at the places that are recorded");
-    else if (model > 0)
+    else if (model > 0 && u->align > 1)
         (void)snprintf(how, sizeof how, ", aligned to %" PRIu32 " elements", u->align);
     return swi_report_add(u->in.report, &in, err,
                           "%" PRIu64 " flat parameters and %" PRIu64
