@@ -11,8 +11,10 @@
 #include "base/report.h"
 #include "base/text.h"
 #include "frameworks.h"
+#include "ranks/rank_folder.h"
 #include "ranks/rank_meta.h"
 #include "ranks/rank_reading.h"
+#include "ranks/rank_series.h"
 #include "select/sections.h"
 
 #define SUFFIX ".pt"
@@ -56,8 +58,8 @@ static bool has_rank_zero(const swi_listing *listing)
 }
 
 /* RF-1: one that is damaged is still meant to be one, where files of ranks lie beside it. */
-static sw_status claim(const swi_store *store, const swi_listing *listing, swi_claim *out,
-                       sw_error *err)
+static sw_status claim_index(const swi_store *store, const swi_listing *listing, swi_claim *out,
+                             sw_error *err)
 {
     const swi_listing_entry *e = swi_listing_find(listing, SWI_RANK_META_NAME);
     uint8_t head[HEAD_BYTES];
@@ -74,6 +76,16 @@ static sw_status claim(const swi_store *store, const swi_listing *listing, swi_c
     else if (has_rank_zero(listing))
         *out = SWI_CLAIM_PART;
     return SW_OK;
+}
+
+/* RS-1: an index tells more than names. One file of a series stands for its folder. */
+static sw_status claim(const swi_store *store, const swi_listing *listing, swi_claim *out,
+                       sw_error *err)
+{
+    sw_status st = claim_index(store, listing, out, err);
+    if (st == SW_OK && *out == SWI_CLAIM_NONE && swi_rank_series_any(listing))
+        *out = swi_listing_count(listing) > 1 ? SWI_CLAIM_WHOLE : SWI_CLAIM_PART;
+    return st;
 }
 
 /* ---- files --------------------------------------------------------------------------------- */
@@ -274,7 +286,7 @@ static sw_status read_meta(reading *r, sw_error *err)
     return st;
 }
 
-static sw_status open_rank_files(swi_opening *o, sw_error *err)
+static sw_status open_indexed(swi_opening *o, sw_error *err)
 {
     reading r = {.o = o};
     sw_status st = swi_rank_reading_begin(o, place, &r, &r.r, err);
@@ -283,7 +295,7 @@ static sw_status open_rank_files(swi_opening *o, sw_error *err)
     if (st == SW_OK)
         st = find_files(&r, err);
     if (st == SW_OK)
-        st = swi_rank_reading_fill(&r.r, err);
+        st = swi_rank_reading_each(&r.r, swi_rank_reading_put, &r.r, err);
     for (size_t i = 0; st == SW_OK && i < swi_rank_meta_tensor_count(r.meta); i++)
         st = add_unmet(&r, i, err);
     if (st == SW_OK)
@@ -293,9 +305,18 @@ static sw_status open_rank_files(swi_opening *o, sw_error *err)
     return st;
 }
 
+static sw_status open_rank_files(swi_opening *o, sw_error *err)
+{
+    swi_claim index;
+    sw_status st = claim_index(o->store, o->listing, &index, err);
+    if (st != SW_OK)
+        return st;
+    return index != SWI_CLAIM_NONE ? open_indexed(o, err) : swi_rank_folder_open(o, err);
+}
+
 const swi_framework swi_framework_rank_files = {
     .name = "ranks",
-    .title = "Files of ranks (torch_checkpointing)",
+    .title = "Files of ranks (torch.save)",
     .claim = claim,
     .open = open_rank_files,
     .state = swi_torch_state,

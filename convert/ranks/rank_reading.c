@@ -98,12 +98,28 @@ static sw_status unreadable(swi_rank_reading *r, swi_file_of_rank *f, const sw_e
     return swi_report_error(r->o->report, &in, cause, err);
 }
 
+/* {item: what the file holds} */
+static sw_status under_item(swi_torch_object *object, const char *item, sw_error *err)
+{
+    sw_value pair[2] = {{0}, object->root}, dict;
+    sw_status st = swi_graph_text(object->graph, SW_VALUE_STR, item, strlen(item), &pair[0], err);
+    if (st == SW_OK)
+        st = swi_graph_dict(object->graph, &dict, err);
+    if (st == SW_OK)
+        st = swi_graph_set_items(object->graph, dict, pair, 1, err);
+    if (st == SW_OK)
+        object->root = dict;
+    return st;
+}
+
 static sw_status give(swi_rank_reading *r, const swi_file_of_rank *f, const swi_torch_file *tf,
                       const swi_reader *reader, swi_rank_file_fn fn, void *ctx, sw_error *err)
 {
     swi_torch_object object = {0};
     swi_opening_memory(r->o, 2 * swi_graph_memory(swi_torch_graph(tf)));
     sw_status st = swi_torch_object_make(tf, reader, true, &object, err);
+    if (st == SW_OK && f->item != NULL)
+        st = under_item(&object, f->item, err);
     if (st == SW_OK)
         st = fn(ctx, f, tf, &object, err);
     swi_torch_object_free(&object);
@@ -149,20 +165,6 @@ sw_status swi_rank_reading_each(swi_rank_reading *r, swi_rank_file_fn fn, void *
 
 /* ---- into the catalog ----------------------------------------------------------------------- */
 
-/* {item: what the file holds} */
-static sw_status under_item(swi_torch_object *object, const char *item, sw_error *err)
-{
-    sw_value pair[2] = {{0}, object->root}, dict;
-    sw_status st = swi_graph_text(object->graph, SW_VALUE_STR, item, strlen(item), &pair[0], err);
-    if (st == SW_OK)
-        st = swi_graph_dict(object->graph, &dict, err);
-    if (st == SW_OK)
-        st = swi_graph_set_items(object->graph, dict, pair, 1, err);
-    if (st == SW_OK)
-        object->root = dict;
-    return st;
-}
-
 /* RF-6: files that changed places would give each other's rows. */
 static sw_status wrong_rank(swi_rank_reading *r, const swi_file_of_rank *f, int64_t rank,
                             sw_error *err)
@@ -184,16 +186,14 @@ static void forget_repeated(swi_torch_kept *kept, size_t values_before)
         swi_torch_object_free(&kept->objects[--kept->object_count]);
 }
 
-static sw_status put_in(void *ctx, const swi_file_of_rank *f, const swi_torch_file *tf,
-                        swi_torch_object *object, sw_error *err)
+sw_status swi_rank_reading_put(void *ctx, const swi_file_of_rank *f, const swi_torch_file *tf,
+                               swi_torch_object *object, sw_error *err)
 {
     swi_rank_reading *r = ctx;
     swi_torch_kept *kept = r->fill.kept;
     size_t values = kept->value_count, news = r->fill.news;
     sw_status st = SW_OK;
-    if (f->item != NULL)
-        st = under_item(object, f->item, err);
-    if (st == SW_OK && object->rank >= 0 && (uint64_t)object->rank != f->rank)
+    if (object->rank >= 0 && (uint64_t)object->rank != f->rank)
         st = wrong_rank(r, f, object->rank, err);
     if (st != SW_OK)
         return st;
@@ -203,9 +203,4 @@ static sw_status put_in(void *ctx, const swi_file_of_rank *f, const swi_torch_fi
     if (st == SW_OK && r->fill.news == news)
         forget_repeated(kept, values);
     return st;
-}
-
-sw_status swi_rank_reading_fill(swi_rank_reading *r, sw_error *err)
-{
-    return swi_rank_reading_each(r, put_in, r, err);
 }

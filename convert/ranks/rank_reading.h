@@ -42,16 +42,20 @@ typedef sw_status (*swi_rank_file_fn)(void *ctx, const swi_file_of_rank *file,
                                       const swi_torch_file *tf, swi_torch_object *object,
                                       sw_error *err);
 /*
- * Opens each file that is there, in the order in which they were added, and gives its object, which
- * `fn` may keep (by leaving an empty one in its place). A file that is damaged is a finding
+ * Opens each file that is there, in the order in which they were added, and gives its object (under
+ * its item), which `fn` may keep by leaving an empty one in its place. A file that is damaged is a
+ * finding
  * ("unreadable-file", said once) and the checkpoint incomplete.
  */
 SW_MUST_USE sw_status swi_rank_reading_each(swi_rank_reading *r, swi_rank_file_fn fn, void *ctx,
                                             sw_error *err);
 /*
- * Puts all files into the catalog. Of later ranks only what differs from the first is kept. A file
- * that another rank saved than the one of its name is a finding ("wrong-rank").
+ * A swi_rank_file_fn whose ctx is the reading: puts the file into the catalog. Of later ranks only
+ * what differs from the first is kept. A file that another rank saved than the one of its name is a
+ * finding ("wrong-rank").
  */
-SW_MUST_USE sw_status swi_rank_reading_fill(swi_rank_reading *r, sw_error *err);
+SW_MUST_USE sw_status swi_rank_reading_put(void *ctx, const swi_file_of_rank *file,
+                                           const swi_torch_file *tf, swi_torch_object *object,
+                                           sw_error *err);
 
 #endif

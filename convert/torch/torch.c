@@ -15,6 +15,7 @@
 #include "frameworks.h"
 #include "io/filecache.h"
 #include "model/value.h"
+#include "ranks/rank_series.h"
 #include "source/shards.h"
 
 #define SUFFIX ".bin"
@@ -139,6 +140,8 @@ static sw_status claim(const swi_store *store, const swi_listing *listing, swi_c
     *out = shards;
     if (shards != SWI_CLAIM_NONE)
         return SW_OK;
+    if (count == 1 && swi_rank_series_any(listing))
+        return SW_OK; /* it stands for its folder */
     sw_status st = find_loose(store, listing, &l, err);
     if (st == SW_OK && l.count > 0)
         *out = count == 1 ? SWI_CLAIM_WHOLE : SWI_CLAIM_LOOSE;

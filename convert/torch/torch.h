@@ -19,6 +19,9 @@ typedef struct swi_torch_opaque {
     const char *why;
 } swi_torch_opaque;
 
+/* It is no tensor of the catalog, and no part of the state dict. */
+#define SWI_TORCH_LEFT_OUT (UINT32_MAX - 1)
+
 /*
  * A copy of the object in which each plain tensor is a TENSOR node: its number in `tensors`. What
  * is opaque is copied whole, as the calls that would have rebuilt it.
@@ -31,8 +34,10 @@ typedef struct swi_torch_object {
     size_t tensor_count, tensor_capacity, share_of_capacity;
     swi_share *shares; /* likewise */
     size_t share_count, share_capacity;
-    swi_meshes meshes;        /* of the shares; likewise */
-    uint32_t *catalog_of;     /* of each tensor: its first name's index; UINT32_MAX: not reached */
+    swi_meshes meshes; /* of the shares; likewise */
+    /* Of each tensor: its first name's index; UINT32_MAX: not reached, or SWI_TORCH_LEFT_OUT. */
+    uint32_t *catalog_of;
+    bool has_left_out;
     int64_t rank;             /* that saved it, as the first share tells; -1: not told */
     bool repeats;             /* what another rank saved too: no part of the state dict */
     swi_torch_opaque *opaque; /* sorted by node */
@@ -51,6 +56,8 @@ void swi_torch_object_free(swi_torch_object *object);
 const swi_share *swi_torch_share_of(const swi_torch_object *object, uint32_t tensor);
 /* Frees what is there only while the file is put into the catalog. */
 void swi_torch_object_forget(swi_torch_object *object);
+/* Takes the tensors that were left out from the dicts of the object. */
+SW_MUST_USE sw_status swi_torch_prune(swi_torch_object *object, sw_error *err);
 /* What is opaque about a node, or NULL. */
 const swi_torch_opaque *swi_torch_opaque_at(const swi_torch_object *object, sw_value v);
 

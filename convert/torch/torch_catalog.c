@@ -315,9 +315,12 @@ static sw_status whole_of(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
         all->file_of[name] = f->path;
         st = make_tensor(f, leaf, number, place->axes, place->shape, &all->id_of[name], err);
     }
-    if (st == SW_OK)
-        *id = all->id_of[name];
-    return st;
+    if (st != SW_OK)
+        return st;
+    *id = all->id_of[name];
+    if (f->object->catalog_of[number] == UINT32_MAX)
+        f->object->catalog_of[number] = *id;
+    return SW_OK;
 }
 
 static bool is_box(const swi_torch_tensor *t, const swi_torch_box *place)
@@ -341,8 +344,11 @@ static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
         return swi_fail_nomem(err);
     if (st != SW_OK)
         return bad_part(f, leaf, st, cause.text, err);
-    if (place.left_out)
+    if (place.left_out) {
+        f->object->catalog_of[number] = SWI_TORCH_LEFT_OUT;
+        f->object->has_left_out = true;
         return SW_OK;
+    }
     if (place.is_own)
         return add_own(f, leaf, number, err);
     st = whole_of(f, leaf, number, &place, &id, err);
@@ -497,6 +503,8 @@ sw_status swi_torch_fill(swi_torch_filling *all, const swi_torch_file *tf, const
         st = add_blobs(&f, bytes, err);
     if (st == SW_OK)
         st = swi_torch_walk(f.object, on_leaf, &f, &too_deep, err);
+    if (st == SW_OK && f.object->has_left_out)
+        st = swi_torch_prune(f.object, err);
     if (st == SW_OK && too_deep)
         st = finding(&f, SW_WARNING, SW_ERR_LIMIT, "too-deep", NULL,
                      "containers lie deeper in each other than 256; what they hold is not named",

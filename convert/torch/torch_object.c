@@ -200,3 +200,59 @@ void swi_torch_object_free(swi_torch_object *object)
     swi_arena_free(&object->arena);
     *object = (swi_torch_object){0};
 }
+
+/* ---- what was left out ---------------------------------------------------------------------- */
+
+static bool is_left_out(const swi_torch_object *object, sw_value v)
+{
+    uint32_t number;
+    return sw_value_tensor(object->graph, v, &number) && number < object->tensor_count &&
+           object->catalog_of[number] == SWI_TORCH_LEFT_OUT;
+}
+
+/* The dict without them; where it lies does not change. */
+static sw_status prune_dict(swi_torch_object *object, sw_value dict, sw_error *err)
+{
+    sw_value_graph *g = object->graph;
+    sw_value pair[2], fresh;
+    bool any = false;
+    for (size_t i = 0; !any && sw_value_pair(g, dict, i, &pair[0], &pair[1]); i++)
+        any = is_left_out(object, pair[1]);
+    if (!any)
+        return SW_OK;
+    sw_status st = swi_graph_dict(g, &fresh, err);
+    for (size_t i = 0; st == SW_OK && sw_value_pair(g, dict, i, &pair[0], &pair[1]); i++)
+        if (!is_left_out(object, pair[1]))
+            st = swi_graph_set_items(g, fresh, pair, 1, err);
+    if (st == SW_OK)
+        swi_graph_dict_swap(g, dict, fresh);
+    return st;
+}
+
+sw_status swi_torch_prune(swi_torch_object *object, sw_error *err)
+{
+    const sw_value_graph *g = object->graph;
+    uint64_t steps = swi_graph_unfold_limit(g);
+    sw_value *stack = NULL, dict, key, v;
+    size_t depth = 0, capacity = 0;
+    sw_status st = SW_OK;
+    v = object->root;
+    for (;;) {
+        if (sw_value_as_dict(g, v, &dict)) {
+            st = prune_dict(object, dict, err);
+            for (size_t i = 0; st == SW_OK && sw_value_pair(g, dict, i, &key, &v); i++) {
+                sw_value inner;
+                if (!sw_value_as_dict(g, v, &inner))
+                    continue;
+                st = swi_grow_array((void **)&stack, &capacity, depth + 1, sizeof *stack, err);
+                if (st == SW_OK)
+                    stack[depth++] = v;
+            }
+        }
+        if (st != SW_OK || depth == 0 || steps-- == 0)
+            break;
+        v = stack[--depth];
+    }
+    free(stack);
+    return st;
+}

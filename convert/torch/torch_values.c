@@ -211,6 +211,19 @@ static int64_t rank_of(const sw_value_graph *g, sw_value group, sw_value metadat
     return -1;
 }
 
+/* The ranks that the tensor was divided over, and which of them this is. */
+static void read_group(const sw_value_graph *g, sw_value group, swi_share *s)
+{
+    sw_value size, rank;
+    int64_t n;
+    s->group_rank = -1;
+    if (!swi_attribute(g, group, "local_world_size", &size) ||
+        !swi_attribute(g, group, "local_rank", &rank) || !sw_value_int(g, size, &n) || n < 1 ||
+        !sw_value_int(g, rank, &s->group_rank))
+        return;
+    s->group = (uint64_t)n;
+}
+
 /* TV-8: of a tensor of which the rank has nothing. */
 static sw_status no_local(const sw_value_graph *g, sw_value metadata, const swi_share *s,
                           swi_torch_tensor *out, sw_error *err)
@@ -246,6 +259,7 @@ static sw_status read_shard(const swi_torch_file *tf, const swi_share_call *c, s
     if (shape_in_call(g, c, &given) && !same_shape(s, given.axes, given.shape))
         return swi_fail(err, SW_ERR_CORRUPT, "a ShardedTensor that gives its shape in two ways");
     s->shards = sw_value_size(g, all);
+    read_group(g, group, s);
     if (sw_value_size(g, shards) > 1)
         return swi_fail(err, SW_ERR_UNSUPPORTED, "a ShardedTensor of which one rank has %zu shards",
                         sw_value_size(g, shards));
