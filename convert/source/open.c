@@ -387,38 +387,50 @@ static void drop_view(sw_checkpoint *c)
     c->has_view = false;
 }
 
-static void end_rowed(sw_checkpoint *c)
+static void end_lock(sw_checkpoint *c)
 {
-    swi_unflat_free(c->unflat);
-    free(c->sections);
+    drop_view(c);
+    if (c->has_lock)
+        (void)pthread_mutex_destroy(&c->lock);
+}
+
+/* One that is not derived from another. */
+static void close_opened(sw_checkpoint *c)
+{
+    end_lock(c);
+    swi_filecache_free(c->cache);
+    sw_catalog_free(c->catalog);
+    swi_detected_free(&c->at);
     swi_arena_free(&c->arena);
-    sw_checkpoint_close(c->rowed);
+    swi_row_notes_free(&c->rows);
+    if (c->kept != NULL)
+        c->free_kept(c->kept);
+    free(c->sections);
+    free(c->facts);
+    free(c);
+}
+
+static void close_derived(sw_checkpoint *c)
+{
+    end_lock(c);
+    sw_catalog_free(c->catalog);
+    if (c->owns_rowed) {
+        swi_unflat_free(c->unflat);
+        free(c->sections);
+        swi_arena_free(&c->arena);
+        close_opened(c->rowed);
+    }
+    free(c);
 }
 
 void sw_checkpoint_close(sw_checkpoint *checkpoint)
 {
     if (checkpoint == NULL)
         return;
-    drop_view(checkpoint);
-    if (checkpoint->has_lock)
-        (void)pthread_mutex_destroy(&checkpoint->lock);
-    if (checkpoint->derived) {
-        sw_catalog_free(checkpoint->catalog);
-        if (checkpoint->owns_rowed)
-            end_rowed(checkpoint);
-        free(checkpoint);
-        return;
-    }
-    swi_filecache_free(checkpoint->cache);
-    sw_catalog_free(checkpoint->catalog);
-    swi_detected_free(&checkpoint->at);
-    swi_arena_free(&checkpoint->arena);
-    swi_row_notes_free(&checkpoint->rows);
-    if (checkpoint->kept != NULL)
-        checkpoint->free_kept(checkpoint->kept);
-    free(checkpoint->sections);
-    free(checkpoint->facts);
-    free(checkpoint);
+    if (checkpoint->derived)
+        close_derived(checkpoint);
+    else
+        close_opened(checkpoint);
 }
 
 const sw_catalog *sw_checkpoint_catalog(const sw_checkpoint *checkpoint)
