@@ -5,7 +5,9 @@ A run is what trains (Run); a form is how it was saved. Truth is cut from the sh
 them, not from any state dict.
 """
 
+import copy
 import dataclasses
+import json
 import os
 import warnings
 
@@ -49,11 +51,11 @@ class Run:
     wrapped: bool = False  # layers in activation checkpointing, whose name is in all names
     buffers: bool = False  # of one element and of none dimension, and a norm of ones
     tp: bool = False       # FSDP2 over tensor parallelism; dims are those of both
+    groups: str = ""       # of the optimizer: "dims" as only original parameters can be, "units", "one"
 
     @property
-    def by_units(self):
-        """Groups of the optimizer: by units; else by dimensions, as only original parameters can be."""
-        return not self.orig
+    def grouping(self):
+        return self.groups or ("dims" if self.orig else "one" if self.root else "units")
 
     @property
     def shards(self):
@@ -69,7 +71,7 @@ def make_config(run):
 def freeze(run, model):
     """Within units where original parameters allow it; else a whole layer."""
     for name, p in model.named_parameters():
-        if run.frozen and (".layers.0." in name if run.by_units else
+        if run.frozen and (".layers.0." in name if run.grouping == "units" else
                            name.endswith(("embed_tokens.weight", "layers.1.input_layernorm.weight"))):
             p.requires_grad_(False)
     return model
@@ -110,12 +112,12 @@ def wrap(run, model):
 def make_optimizer(run, model, foreach=False):
     """Two groups where there are two units, or parameters of one and of more dimensions."""
     chosen = [(n, p) for n, p in model.named_parameters() if run.frozen != "left" or p.requires_grad]
-    if not run.by_units:
+    if run.grouping == "dims":
         first = [p for n, p in chosen if not n.endswith("norm.weight")]
         rest = [p for n, p in chosen if n.endswith("norm.weight")]  # a slice has one dimension, too
     else:
-        first = [p for n, p in chosen if ".layers." in n]
-        rest = [p for n, p in chosen if ".layers." not in n]
+        first = [p for n, p in chosen if ".layers." in n or run.grouping == "one"]
+        rest = [p for n, p in chosen if ".layers." not in n and run.grouping != "one"]
     groups = [{"params": some, "weight_decay": decay} for some, decay in ((first, 0.1), (rest, 0.0)) if some]
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), foreach=foreach)
 
@@ -182,7 +184,8 @@ def live(model, optimizer):
 
 
 def under(kind, model):
-    return FSDP.state_dict_type(model, kind, *CONFIGS[kind])
+    """With copies of the settings: torch notes in them that a model has a mesh."""
+    return FSDP.state_dict_type(model, kind, *map(copy.copy, CONFIGS[kind]))
 
 
 def whole_state(model, optimizer):
@@ -202,9 +205,24 @@ def go_on(model, optimizer):
     return {"state": state, "losses": losses, "after": snapshot(model, optimizer)}
 
 
+def units(run):
+    """Patterns of the names of wrapped modules, the root besides."""
+    norms = ["model.layers.{n}.(input|post_attention)_layernorm", "model.norm"]
+    return [] if run.root else ["model.layers.{n}", *(norms if run.small else [])]
+
+
 def write_assets(run, folder):
-    """What the files of a run lack: the shapes of its parameters, in order."""
-    torch.save(make_model(dataclasses.replace(run, wrapped=False)).state_dict(), f"{folder}/assets/shapes.pt")
+    """What the files of a run lack: the shapes of its parameters, in order, what was wrapped, the names that the
+    optimizer has numbers for."""
+    with open(f"{folder}/assets/shapes.yaml", "w") as text:
+        text.write(f"shapes: 1\nmodel: shapes.pt\nunits: {json.dumps(units(run))}\n"
+                   f"use_orig_params: {str(run.orig).lower()}\n")
+    plain = make_model(dataclasses.replace(run, wrapped=False))
+    numbers = {id(p): n for n, p in plain.named_parameters()}
+    with open(f"{folder}/assets/names.txt", "w") as text:
+        for group in make_optimizer(run, plain).param_groups:
+            text.writelines(numbers[id(p)] + "\n" for p in group["params"])
+    torch.save(plain.state_dict(), f"{folder}/assets/shapes.pt")
 
 
 def write_model_truth(run, folder, kind, tensors, names, values, buffers=(), aliases=None):
@@ -357,8 +375,9 @@ KINDS = {
     "fsdp1_local_dcp": local("dcp", "named", **FLAT),
     "fsdp1_local_dcp_root": local("dcp", "named", world=3, root=True, **FLAT),
     "fsdp1_views": local("plain"),
-    "fsdp1_views_root": local("verl", world=3, root=True),
+    "fsdp1_views_root": local("verl", world=3, root=True, groups="one"),
     "fsdp1_views_w8": local("verl", **SMALL),
+    "fsdp1_views_units": local("plain", world=2, groups="units"),
     "fsdp1_views_bf16": local("plain", bf16=True),
     "fsdp1_views_tied": local("plain", world=2, tied=True),
     "fsdp1_views_frozen": local("plain", world=2, frozen="kept"),

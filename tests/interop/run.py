@@ -1,7 +1,7 @@
 """Judges the command on checkpoints that real frameworks write.
 
     run.py --shardwright BIN --work DIR [--ckpts DIR] [--only KIND]... [--no-bad | --bad-only] [--flips N]
-           [--digest-flips N]
+           [--digest-flips N] [--full]
 
 Prints one line per check and ends with "N passed, N failed, N skipped"; exit 1 on any failure.
 """
@@ -17,9 +17,11 @@ import torch
 
 import checks_bad
 import checks_digests
+import checks_fsdp1
 import checks_good
 import checks_layouts
 import checks_maps
+import checks_ranks
 import checks_run
 import checks_scales
 import checks_torch
@@ -57,6 +59,7 @@ def main():
                         choices=sorted(make_checkpoints.KINDS) + sorted(kinds_maps.KINDS))
     parser.add_argument("--no-bad", action="store_true", help="whole checkpoints only")
     parser.add_argument("--bad-only", action="store_true", help="broken and hostile ones only")
+    parser.add_argument("--full", action="store_true", help="each form of FSDP1 to every target")
     parser.add_argument("--flips", type=int, default=1000)
     parser.add_argument("--digest-flips", type=int, default=100, help="that hash and diff must find")
     args = parser.parse_args()
@@ -106,6 +109,11 @@ def main():
         kit.guarded("numbers", checks_writers.check_numbers)
         kit.guarded("opaque tensors", checks_torch_out.check_opaque)
         kit.guarded("tuples", checks_torch_out.check_tuples)
+    fsdp1 = generate(kit, root, [k for k in make_checkpoints.FSDP1 if args.only is None or k in args.only])
+    if not args.bad_only:
+        checks_fsdp1.check_all(kit, fsdp1, args.full)
+    if bad:
+        checks_ranks.check_all(kit, {k: checks_fsdp1.Kind(k, folder) for k, folder in fsdp1.items()})
     if bad:
         checks_digests.check_all_flips(kit, folders, args.digest_flips)
     if bad and "torch_zip" in folders:
