@@ -49,6 +49,13 @@ SW_MUST_USE sw_status swi_holding_say(const swi_holding *holding, const swi_hold
                                       uint64_t *misshapen, sw_error *first_misshapen,
                                       sw_error *err);
 
+/*
+ * MAP-17: SW_ERR_CONFLICT for the first tensor that has a part of the elements that the model says,
+ * or all of them in one dimension: values of a rank, or of a flat parameter, and no weights.
+ */
+SW_MUST_USE sw_status swi_holding_refuse_flat(const swi_holding *holding, const sw_catalog *catalog,
+                                              sw_error *err);
+
 /* Two names of one tensor, both those of the side. */
 typedef struct swi_tied_pair {
     const char *name, *other;

@@ -174,6 +174,16 @@ static sw_status add_expression(const telling *t, uint32_t id, swi_buf *out, sw_
     return st == SW_OK ? swi_buf_append_str(out, "], ", err) : st;
 }
 
+/* Fewer elements than it should have, or all of them in one dimension. */
+static bool looks_flat(const sw_tensor_info *info, const swi_side_tensor *t)
+{
+    const uint64_t found = elements_of(info->axes, info->shape);
+    const uint64_t wanted = elements_of(t->axes, t->shape);
+    if (found > 0 && found < wanted && wanted % found == 0)
+        return true;
+    return wanted > 0 && (found == 0 || (info->axes == 1 && t->axes > 1));
+}
+
 /* What the sizes look like. */
 static sw_status add_hint(const sw_tensor_info *info, const swi_side_tensor *t, swi_buf *out,
                           sw_error *err)
@@ -181,10 +191,10 @@ static sw_status add_hint(const sw_tensor_info *info, const swi_side_tensor *t, 
     static const char shard[] = "flat or sharded values, not a finished export";
     const uint64_t found = elements_of(info->axes, info->shape);
     const uint64_t wanted = elements_of(t->axes, t->shape);
-    if (found > 0 && found < wanted && wanted % found == 0)
+    if (looks_flat(info, t) && found > 0 && found < wanted && wanted % found == 0)
         return swi_buf_printf(out, err, ": %s (1/%" PRIu64 " of the elements)", shard,
                               wanted / found);
-    if (wanted > 0 && (found == 0 || (info->axes == 1 && t->axes > 1)))
+    if (looks_flat(info, t))
         return swi_buf_printf(out, err, ": %s", shard);
     if (wanted > 0 && found > wanted && found % wanted == 0)
         return swi_buf_printf(out, err, " (%" PRIu64 " times the elements)", found / wanted);
@@ -265,5 +275,28 @@ sw_status swi_holding_say(const swi_holding *h, const swi_holding_tell *in, uint
     if (st == SW_OK)
         st = tell_shapes(&t, misshapen, first_misshapen, err);
     swi_names_free(t.shapes);
+    return st;
+}
+
+sw_status swi_holding_refuse_flat(const swi_holding *h, const sw_catalog *catalog, sw_error *err)
+{
+    const swi_holding_tell tell = {.catalog = catalog};
+    const telling t = {.h = h, .side = &h->model->sides[h->side], .in = &tell};
+    swi_buf text = {0};
+    swi_quoted q;
+    sw_status st = SW_OK;
+    for (uint32_t i = 0; st == SW_OK && i < swi_names_count(t.side->names); i++) {
+        const swi_side_tensor *wanted = &t.side->tensors[i];
+        sw_tensor_info info;
+        if (h->tensor[i] == SWI_NO_TENSOR || !sw_catalog_tensor(catalog, h->tensor[i], &info) ||
+            has_shape(wanted, &info) || !looks_flat(&info, wanted))
+            continue;
+        st = shape_text(&t, i, &info, &text, err);
+        if (st == SW_OK)
+            st = swi_fail(err, SW_ERR_CONFLICT, "tensor \"%s\": %.*s",
+                          swi_quote_str(&q, swi_names_at(t.side->names, i, NULL)), (int)text.size,
+                          (const char *)text.data);
+    }
+    swi_buf_free(&text);
     return st;
 }

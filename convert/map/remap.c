@@ -7,6 +7,7 @@
 #include "base/report.h"
 #include "io/store.h"
 #include "map/agree.h"
+#include "map/holding.h"
 #include "select/names.h"
 
 void swi_remap_free(swi_remap *r)
@@ -151,6 +152,23 @@ static sw_status hold_configs(const swi_remap_in *in, const swi_model *model, sw
                                          : st;
 }
 
+/* What is written as it is, under the names that loaders of the model expect, is the model's. */
+static sw_status refuse_flat(const swi_remap_in *in, const swi_remap *made, sw_error *err)
+{
+    swi_holding holding = {0};
+    swi_named *names = NULL;
+    if (made->mapping != NULL || in->target->framework->takes != SWI_TAKES_WEIGHTS)
+        return SW_OK;
+    sw_status st = swi_remap_names(in->weights, &names, err);
+    if (st == SW_OK)
+        st = swi_holding_make(made->model, made->side, names, in->weights->count, &holding, err);
+    if (st == SW_OK)
+        st = swi_holding_refuse_flat(&holding, sw_checkpoint_catalog(in->source), err);
+    swi_holding_free(&holding);
+    free(names);
+    return st;
+}
+
 sw_status swi_remap_begin(const swi_remap_in *in, swi_remap *out, sw_error *err)
 {
     const char *wanted = wanted_side(in);
@@ -169,8 +187,12 @@ sw_status swi_remap_begin(const swi_remap_in *in, swi_remap *out, sw_error *err)
     if (st == SW_OK)
         st = hold_configs(in, made.model, &cause);
     if (st == SW_OK) {
-        *out = made;
-        return SW_OK;
+        st = refuse_flat(in, &made, err);
+        if (st == SW_OK)
+            *out = made;
+        else
+            swi_remap_free(&made);
+        return st;
     }
     swi_remap_free(&made);
     if (!is_asked_for(in) && means_unknown(st))
