@@ -8,12 +8,53 @@
 #include "base/report.h"
 #include "model/value.h"
 
-sw_status swi_rank_reading_begin(swi_opening *o,
-                                 sw_status (*place)(void *ctx, const swi_torch_met *met,
-                                                    swi_torch_box *out, sw_error *err),
-                                 void *ctx, swi_rank_reading *out, sw_error *err)
+/* ---- RF-9: one save, one step ---------------------------------------------------------------- */
+
+/* A counter of the whole run: what schedulers and trainers count. */
+static bool is_counter(const swi_torch_leaf *leaf)
 {
-    *out = (swi_rank_reading){.o = o, .ranks = {.place = place, .ctx = ctx}};
+    static const char *const counters[] = {"last_epoch", "_step_count", "global_step", "iteration"};
+    const char *last = leaf->count > 0 ? leaf->parts[leaf->count - 1] : "";
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+        if (strcmp(last, counters[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Files of ranks that were at different steps are of different saves, whatever else fits. */
+static sw_status differs(void *ctx, const swi_torch_leaf *leaf, const swi_torch_object *object,
+                         const swi_torch_value_at *first, sw_error *err)
+{
+    swi_rank_reading *r = ctx;
+    int64_t here, there;
+    if (!is_counter(leaf) || !sw_value_int(object->graph, leaf->node, &here) ||
+        !sw_value_int(r->fill.kept->objects[first->object].graph, first->node, &there))
+        return SW_OK;
+    swi_finding_in in = {.severity = SW_DEFECT,
+                         .status = SW_ERR_CONFLICT,
+                         .code = "steps-differ",
+                         .file = r->now->path,
+                         .tensor = leaf->name};
+    swi_opening_incomplete(r->o);
+    return swi_report_add(r->o->report, &in, err,
+                          "rank %" PRIu64 " was at %" PRId64 ", and the first rank at %" PRId64
+                          ": their files are of different saves",
+                          r->now->rank, here, there);
+}
+
+/* ---- begin and end -------------------------------------------------------------------------- */
+
+static sw_status place(void *ctx, const swi_torch_met *met, swi_torch_box *out, sw_error *err)
+{
+    const swi_rank_reading *r = ctx;
+    return r->place(r->place_ctx, met, out, err);
+}
+
+sw_status swi_rank_reading_begin(swi_opening *o, swi_rank_place_fn place_fn, void *ctx,
+                                 swi_rank_reading *out, sw_error *err)
+{
+    *out = (swi_rank_reading){.o = o, .place = place_fn, .place_ctx = ctx};
+    out->ranks = (swi_torch_ranks){.place = place, .differs = differs, .ctx = out};
     sw_status st = swi_torch_filling_begin(o, &out->fill, err);
     out->fill.ranks = &out->ranks;
     return st;

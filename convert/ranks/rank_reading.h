@@ -17,6 +17,9 @@ typedef struct swi_file_of_rank {
     bool looked;  /* it was opened before, and what is unsafe about it said */
 } swi_file_of_rank;
 
+typedef sw_status (*swi_rank_place_fn)(void *ctx, const swi_torch_met *met, swi_torch_box *out,
+                                       sw_error *err);
+
 typedef struct swi_rank_reading {
     swi_opening *o;
     swi_arena arena; /* of paths and items */
@@ -24,14 +27,14 @@ typedef struct swi_rank_reading {
     size_t count, capacity;
     swi_torch_filling fill;
     swi_torch_ranks ranks;
+    swi_rank_place_fn place;
+    void *place_ctx;
     const swi_file_of_rank *now; /* the file that is being put in */
 } swi_rank_reading;
 
-/* `place` says where tensors belong (torch.h); it may ask for `now`. */
-SW_MUST_USE sw_status swi_rank_reading_begin(swi_opening *o,
-                                             sw_status (*place)(void *ctx, const swi_torch_met *met,
-                                                                swi_torch_box *out, sw_error *err),
-                                             void *ctx, swi_rank_reading *out, sw_error *err);
+/* `place` says where tensors belong (torch.h). The reading stays where it is until its end. */
+SW_MUST_USE sw_status swi_rank_reading_begin(swi_opening *o, swi_rank_place_fn place, void *ctx,
+                                             swi_rank_reading *out, sw_error *err);
 void swi_rank_reading_end(swi_rank_reading *r);
 
 /* A file at a path of the folder, both texts copied; *there: it is a file that can be read. */
@@ -51,8 +54,8 @@ SW_MUST_USE sw_status swi_rank_reading_each(swi_rank_reading *r, swi_rank_file_f
                                             sw_error *err);
 /*
  * A swi_rank_file_fn whose ctx is the reading: puts the file into the catalog. Of later ranks only
- * what differs from the first is kept. A file that another rank saved than the one of its name is a
- * finding ("wrong-rank").
+ * what differs from the first is kept. Findings: "wrong-rank", of a file that another rank saved
+ * than the one of its name; "steps-differ", of one that was saved at another step.
  */
 SW_MUST_USE sw_status swi_rank_reading_put(void *ctx, const swi_file_of_rank *file,
                                            const swi_torch_file *tf, swi_torch_object *object,

@@ -9,11 +9,11 @@
 
 #include "framework.h"
 
-/* A value of which ranks saved different ones under one key. */
+/* A value of which ranks saved different ones under one key; or a tensor, which is theirs alone. */
 typedef struct swi_state_scoped {
     int64_t rank;
-    const char *name; /* of the catalog's value; borrowed from the checkpoint */
-    sw_value value;
+    const char *name; /* that the first rank's has in the catalog; borrowed from the checkpoint */
+    sw_value value;   /* may be a TENSOR */
 } swi_state_scoped;
 
 typedef struct swi_state {

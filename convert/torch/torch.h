@@ -90,11 +90,19 @@ typedef struct swi_torch_value_at {
     sw_value node;
     int64_t rank; /* whose it is, where it differs from the first one; else -1 */
 } swi_torch_value_at;
+/* A tensor that a later rank has for itself, and the name under which the first one has its own. */
+typedef struct swi_torch_own {
+    uint32_t tensor;
+    int64_t rank;
+    const char *name; /* in the arena of its object */
+} swi_torch_own;
 typedef struct swi_torch_kept {
     swi_torch_object *objects; /* one a file that could be read */
     size_t object_count;
     swi_torch_value_at *values; /* by index in the catalog */
     size_t value_count, value_capacity;
+    swi_torch_own *own;
+    size_t own_count, own_capacity;
     sw_limits limits;
     bool unsafe; /* dangerous names were met */
 } swi_torch_kept;
@@ -131,6 +139,9 @@ typedef struct swi_torch_met {
 typedef struct swi_torch_ranks {
     /* Fails on what is wrong with this tensor (a finding then), and on NOMEM. */
     sw_status (*place)(void *ctx, const swi_torch_met *met, swi_torch_box *out, sw_error *err);
+    /* A value that differs from the first rank's is told. May be NULL. */
+    sw_status (*differs)(void *ctx, const swi_torch_leaf *leaf, const swi_torch_object *object,
+                         const swi_torch_value_at *first, sw_error *err);
     void *ctx;
     uint64_t rank; /* of the file that is being put in */
 } swi_torch_ranks;

@@ -36,6 +36,7 @@ static void free_kept(void *p)
         swi_torch_object_free(&kept->objects[i]);
     free(kept->objects);
     free(kept->values);
+    free(kept->own);
     free(kept);
 }
 
@@ -271,20 +272,38 @@ static sw_status add_tensor(filling *f, const swi_torch_leaf *leaf, uint32_t num
 /* ---- tensors of which each rank has a part ------------------------------------------------------
  */
 
+/* Of a later rank: the state dict has it beside what the first one has there. */
+static sw_status keep_own(filling *f, const char *name, uint32_t number, sw_error *err)
+{
+    swi_torch_kept *kept = f->all->kept;
+    swi_torch_own own = {.tensor = f->object->catalog_of[number],
+                         .rank = (int64_t)f->all->ranks->rank};
+    if (own.tensor >= SWI_TORCH_LEFT_OUT)
+        return SW_OK;
+    sw_status st = swi_grow_array((void **)&kept->own, &kept->own_capacity, kept->own_count + 1,
+                                  sizeof own, err);
+    if (st == SW_OK)
+        st = swi_arena_text(&f->object->arena, name, strlen(name), &own.name, err);
+    if (st == SW_OK)
+        kept->own[kept->own_count++] = own;
+    return st;
+}
+
 /* What a rank alone knows of: under the name of the state dict, of later ranks with the rank. */
 static sw_status add_own(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
 {
     swi_torch_leaf own = *leaf;
     swi_buf name = {0};
-    sw_status st = SW_OK;
-    if (swi_names_find(f->all->names, leaf->name, strlen(leaf->name)) >= 0) {
-        st = swi_buf_printf(&name, err, "%s.rank%" PRIu64, leaf->name, f->all->ranks->rank);
-        if (st == SW_OK)
-            st = swi_buf_u8(&name, 0, err);
-        own.name = (const char *)name.data;
-    }
+    if (swi_names_find(f->all->names, leaf->name, strlen(leaf->name)) < 0)
+        return add_tensor(f, leaf, number, err);
+    sw_status st = swi_buf_printf(&name, err, "%s.rank%" PRIu64, leaf->name, f->all->ranks->rank);
+    if (st == SW_OK)
+        st = swi_buf_u8(&name, 0, err);
+    own.name = (const char *)name.data;
     if (st == SW_OK)
         st = add_tensor(f, &own, number, err);
+    if (st == SW_OK)
+        st = keep_own(f, leaf->name, number, err);
     swi_buf_free(&name);
     return st;
 }
@@ -430,6 +449,8 @@ static sw_status add_value(filling *f, const swi_torch_leaf *leaf, sw_error *err
     if (first->object != f->object_index)
         st = swi_value_same(all->kept->objects[first->object].graph, first->node, f->object->graph,
                             leaf->node, &same, err);
+    if (st == SW_OK && !same && all->ranks->differs != NULL)
+        st = all->ranks->differs(all->ranks->ctx, leaf, f->object, first, err);
     return st == SW_OK && !same ? keep_value(f, leaf, (int64_t)all->ranks->rank, err) : st;
 }
 

@@ -23,7 +23,17 @@ static sw_status map(void *ctx, const sw_value_graph *from, sw_value v, sw_value
     return SW_OK;
 }
 
-/* Values of later ranks that differ from those of the first. */
+static sw_status add_one(swi_state *state, size_t *capacity, const swi_state_scoped *scoped,
+                         sw_error *err)
+{
+    sw_status st = swi_grow_array((void **)&state->scoped, capacity, state->scoped_count + 1,
+                                  sizeof *scoped, err);
+    if (st == SW_OK)
+        state->scoped[state->scoped_count++] = *scoped;
+    return st;
+}
+
+/* Values of later ranks that differ from those of the first, and tensors that are theirs alone. */
 static sw_status add_scoped(const sw_checkpoint *checkpoint, const swi_torch_kept *kept,
                             swi_state *state, sw_error *err)
 {
@@ -39,10 +49,13 @@ static sw_status add_scoped(const sw_checkpoint *checkpoint, const swi_torch_kep
         st = swi_graph_copy(state->graph, kept->objects[at->object].graph, at->node, NULL, NULL,
                             &scoped.value, err);
         if (st == SW_OK)
-            st = swi_grow_array((void **)&state->scoped, &capacity, state->scoped_count + 1,
-                                sizeof scoped, err);
-        if (st == SW_OK)
-            state->scoped[state->scoped_count++] = scoped;
+            st = add_one(state, &capacity, &scoped, err);
+    }
+    for (size_t i = 0; st == SW_OK && i < kept->own_count; i++) {
+        const swi_torch_own *own = &kept->own[i];
+        const swi_state_scoped scoped = {
+            .rank = own->rank, .name = own->name, .value = swi_value_of_tensor(own->tensor)};
+        st = add_one(state, &capacity, &scoped, err);
     }
     return st;
 }

@@ -335,8 +335,8 @@ static sw_status add_scoped(const sw_checkpoint *whole, const open_part *part, c
         st = swi_grow_array((void **)&state->scoped, capacity, state->scoped_count + 1,
                             sizeof scoped, err);
         if (st == SW_OK)
-            st = swi_graph_copy(state->graph, own->graph, own->scoped[i].value, NULL, NULL,
-                                &scoped.value, err);
+            st = swi_graph_copy(state->graph, own->graph, own->scoped[i].value, moved,
+                                (void *)(uintptr_t)part, &scoped.value, err);
         if (st == SW_OK)
             state->scoped[state->scoped_count++] = scoped;
     }

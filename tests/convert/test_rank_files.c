@@ -181,7 +181,7 @@ static void write_others(void **state)
         run_convert(dir, out, &options, &o);
         assert_fine(&o);
         if (i == 1)
-            assert_found(&o, SW_WARNING, "rank-values", NULL, NULL, "1 values");
+            assert_found(&o, SW_WARNING, "rank-values", NULL, NULL, "2 values");
         outcome_free(&o);
         assert_ramp(out, i == 0 ? "layers.w" : "model.layers.w", 2, (const int64_t[]){5, 2}, 0);
     }
