@@ -315,6 +315,26 @@ static sw_status prove(const job *j, sw_error *err)
     return st;
 }
 
+/* What the target made of the source: the order of things in it is in no option. */
+static void identify_pieces(const job *j, uint32_t tensor, swi_identity *id)
+{
+    const sw_catalog *catalog = sw_checkpoint_catalog(j->whole);
+    sw_tensor_info info;
+    (void)sw_catalog_tensor(catalog, tensor, &info);
+    for (uint64_t i = 0; i < info.piece_count; i++) {
+        swi_piece piece;
+        swi_tensor_piece(catalog, tensor, i, &piece);
+        swi_identity_number(id, piece.blob);
+        swi_identity_number(id, (uint64_t)piece.base_bytes);
+        for (uint32_t k = 0; k < piece.axes; k++) {
+            swi_identity_number(id, (uint64_t)piece.view[k]);
+            swi_identity_number(id, (uint64_t)piece.offset[k]);
+            swi_identity_number(id, (uint64_t)piece.length[k]);
+            swi_identity_number(id, (uint64_t)piece.stride_bytes[k]);
+        }
+    }
+}
+
 static sw_status identify(job *j, sw_error *err)
 {
     const sw_convert_options *o = j->options;
@@ -332,6 +352,8 @@ static sw_status identify(job *j, sw_error *err)
         swi_identity_number(&id, j->selection.items[i].dtype);
         swi_identity_number(&id, (uint64_t)(j->selection.items[i].scale + 1));
     }
+    for (size_t i = 0; j->selection.derived != NULL && i < j->selection.count; i++)
+        identify_pieces(j, j->selection.items[i].source, &id);
     swi_identity_number(&id, j->selection.leaf_count);
     for (size_t i = 0; i < j->selection.leaf_count; i++)
         swi_identity_text(&id, j->selection.leaves[i].name);
@@ -480,7 +502,7 @@ static swi_publish_in publish_in(const job *j)
         .layout = j->layout,
         .dest = j->dest,
         .one_file = j->target.one_file,
-        .by_pieces = j->target.framework->side != NULL,
+        .by_pieces = j->target.framework->side != NULL || j->selection.derived != NULL,
         .open = {.from = j->target.reader->name,
                  .map = j->open.map,
                  .config = j->open.config,

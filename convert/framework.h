@@ -220,6 +220,7 @@ typedef struct swi_framework {
     bool divides;  /* its ranks hold parts of tensors: a layout may say which */
     bool wraps;    /* of a layout it wants the wrapped modules (units), and no rules */
     bool one_file; /* what it lays out is published as one file, not as a folder */
+    const struct swi_framework *reader; /* that reads what it lays out; NULL: itself */
 } swi_framework;
 
 size_t swi_framework_count(void);

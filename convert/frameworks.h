@@ -8,6 +8,7 @@ extern const swi_framework swi_framework_dcp;
 extern const swi_framework swi_framework_hf;
 extern const swi_framework swi_framework_torch;
 extern const swi_framework swi_framework_rank_files;
+extern const swi_framework swi_framework_fsdp1;
 extern const swi_framework swi_framework_vllm;
 extern const swi_framework swi_framework_meta;
 extern const swi_framework swi_framework_trainer;

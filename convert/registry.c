@@ -4,8 +4,8 @@
 #include "frameworks.h"
 
 static const swi_framework *const frameworks[] = {
-    &swi_framework_dcp,  &swi_framework_hf,   &swi_framework_torch,   &swi_framework_rank_files,
-    &swi_framework_vllm, &swi_framework_meta, &swi_framework_trainer,
+    &swi_framework_dcp,   &swi_framework_hf,   &swi_framework_torch, &swi_framework_rank_files,
+    &swi_framework_fsdp1, &swi_framework_vllm, &swi_framework_meta,  &swi_framework_trainer,
 };
 
 size_t swi_framework_count(void)
@@ -54,6 +54,7 @@ bool sw_framework_at(size_t i, sw_framework_info *out)
         .reads = f->open != NULL,
         .writes = f->layout != NULL,
         .one_file = f->one_file,
+        .reader = f->reader != NULL ? f->reader->name : f->name,
     };
     return true;
 }

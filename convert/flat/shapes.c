@@ -128,6 +128,13 @@ static sw_status add_model(swi_shapes *s, const swi_model *model, size_t side, s
         if (to >= 0)
             tie(s, (int64_t)i, to);
     }
+    for (size_t i = 0; st == SW_OK && i < swi_model_copy_count(model, side); i++) {
+        if (!swi_model_copy_at(model, side, i, &t))
+            continue;
+        swi_shape item = {.name = t.name, .axes = t.axes, .tied_to = swi_shapes_find(s, t.tied_to)};
+        memcpy(item.shape, t.shape, sizeof item.shape);
+        st = swi_shapes_add(s, &item, err);
+    }
     swi_shapes_settle_ties(s);
     return st;
 }

@@ -6,7 +6,7 @@
 #define SW_CONVERT_FLAT_SHAPES_PARTS_H
 
 #include "flat/shapes.h"
-#include "shardwright_convert.h"
+#include "framework.h"
 
 /* ---- shapes.c ---------------------------------------------------------------------------------
  */
@@ -36,6 +36,11 @@ SW_MUST_USE sw_status swi_shapes_source(const char *path, const swi_shapes_ask *
 /* The model's part of the state dict. */
 SW_MUST_USE sw_status swi_shapes_of_checkpoint(const sw_checkpoint *checkpoint, const char *from,
                                                swi_shapes **out, sw_error *err);
+
+/* Of tensors of a module in the order of its dict, which is not one if the names are sorted. */
+SW_MUST_USE sw_status swi_shapes_of_tensors(const sw_catalog *catalog, const swi_chosen *items,
+                                            size_t count, const char *from, swi_shapes **out,
+                                            sw_error *err);
 
 /* ---- shapes_yaml.c ----------------------------------------------------------------------------
  */

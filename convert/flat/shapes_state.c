@@ -45,18 +45,17 @@ static sw_status check_flat(const char *name, sw_error *err)
 }
 
 /* Ties are aliases of one owner, which may be no part of the model itself. */
-static sw_status add_items(swi_shapes *s, const sw_catalog *catalog, const swi_selection *chosen,
-                           sw_error *err)
+static sw_status add_items(swi_shapes *s, const sw_catalog *catalog, const swi_chosen *items,
+                           size_t count, sw_error *err)
 {
     int64_t *first = NULL; /* by tensor: the item that has it, and 1 more */
     sw_status st =
         swi_alloc_array(sw_catalog_tensor_count(catalog), sizeof *first, (void **)&first, err);
-    for (size_t i = 0; st == SW_OK && i < chosen->count; i++) {
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
         sw_tensor_info info;
-        sw_catalog_tensor(catalog, chosen->items[i].source, &info);
-        const size_t owner =
-            info.alias_of >= 0 ? (size_t)info.alias_of : (size_t)chosen->items[i].source;
-        swi_shape item = {.name = chosen->items[i].name,
+        sw_catalog_tensor(catalog, items[i].source, &info);
+        const size_t owner = info.alias_of >= 0 ? (size_t)info.alias_of : (size_t)items[i].source;
+        swi_shape item = {.name = items[i].name,
                           .axes = info.axes,
                           .buffer = is_buffer(info.dtype),
                           .may_be = !is_buffer(info.dtype),
@@ -82,6 +81,26 @@ static bool is_sorted(const swi_shapes *s)
     return s->count >= SORTED_BY_CHANCE && (natural || by_bytes);
 }
 
+static const char sorted[] = "its names are sorted, which is no order of registration";
+
+sw_status swi_shapes_of_tensors(const sw_catalog *catalog, const swi_chosen *items, size_t count,
+                                const char *from, swi_shapes **out, sw_error *err)
+{
+    swi_shapes *s = NULL;
+    sw_status st = swi_shapes_make(from, &s, err);
+    if (st == SW_OK)
+        st = add_items(s, catalog, items, count, err);
+    if (st == SW_OK && is_sorted(s)) {
+        s->ordered = false;
+        s->unordered = sorted;
+    }
+    if (st == SW_OK)
+        *out = s;
+    else
+        swi_shapes_free(s);
+    return st;
+}
+
 /* SHP-3 */
 static sw_status find_order(swi_shapes *s, const sw_checkpoint *checkpoint, sw_error *err)
 {
@@ -92,14 +111,12 @@ static sw_status find_order(swi_shapes *s, const sw_checkpoint *checkpoint, sw_e
     swi_state_free(&state);
     if (st == SW_ERR_NOMEM)
         return swi_fail_nomem(err);
-    s->ordered = ordered && !is_sorted(s);
-    if (s->ordered)
-        return SW_OK;
-    return swi_shapes_text(s,
-                           st != SW_OK ? cause.text
-                           : ordered   ? "its names are sorted, which is no order of registration"
-                                       : "files of this kind do not keep the order of registration",
-                           &s->unordered, err);
+    if (ordered)
+        return SW_OK; /* unless it is sorted, which was looked at */
+    s->ordered = false;
+    return swi_shapes_text(
+        s, st != SW_OK ? cause.text : "files of this kind do not keep the order of registration",
+        &s->unordered, err);
 }
 
 static sw_status check_whole(const sw_checkpoint *checkpoint, const char *from, sw_error *err)
@@ -126,14 +143,12 @@ sw_status swi_shapes_of_checkpoint(const sw_checkpoint *checkpoint, const char *
     if (st == SW_ERR_ARG)
         st = swi_fail(err, st, "it holds no tensors of a model");
     if (st == SW_OK)
-        st = swi_shapes_make(from, &s, err);
-    if (st != SW_OK)
-        goto done;
-    qsort(chosen.items, chosen.count, sizeof *chosen.items, by_source);
-    st = add_items(s, sw_checkpoint_catalog(checkpoint), &chosen, err);
+        qsort(chosen.items, chosen.count, sizeof *chosen.items, by_source);
+    if (st == SW_OK)
+        st = swi_shapes_of_tensors(sw_checkpoint_catalog(checkpoint), chosen.items, chosen.count,
+                                   from, &s, err);
     if (st == SW_OK)
         st = find_order(s, checkpoint, err);
-done:
     swi_selection_free(&chosen);
     if (st == SW_OK) {
         *out = s;

@@ -255,6 +255,28 @@ bool swi_model_tensor_at(const swi_model *m, size_t side, size_t i, swi_model_te
     return true;
 }
 
+size_t swi_model_copy_count(const swi_model *m, size_t side)
+{
+    return swi_names_count(m->sides[side].names) - m->sides[side].own;
+}
+
+bool swi_model_copy_at(const swi_model *m, size_t side, size_t i, swi_model_tensor *out)
+{
+    const swi_side *s = &m->sides[side];
+    if (i >= swi_model_copy_count(m, side))
+        return false;
+    const uint32_t id = s->own + (uint32_t)i, first = s->tensors[id].first;
+    for (uint32_t a = m->atoms[first].ring; a != first; a = m->atoms[a].ring) {
+        const uint32_t owner = s->tensor_of[a];
+        if (owner >= s->own || !swi_model_tensor_at(m, side, owner, out))
+            continue;
+        out->tied_to = out->name;
+        out->name = swi_names_at(s->names, id, NULL);
+        return true;
+    }
+    return false;
+}
+
 int64_t swi_model_tensor_find(const swi_model *m, size_t side, const char *name)
 {
     const int64_t id = swi_names_find(m->sides[side].names, name, strlen(name));

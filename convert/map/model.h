@@ -57,6 +57,10 @@ typedef struct swi_model_tensor {
 } swi_model_tensor;
 size_t swi_model_tensor_count(const swi_model *model, size_t side);
 bool swi_model_tensor_at(const swi_model *model, size_t side, size_t i, swi_model_tensor *out);
+/* Other names of the side's tensors, which it leaves out and a source may have (MAP-6): tied_to is
+ * set, and the shape that of the one it names. */
+size_t swi_model_copy_count(const swi_model *model, size_t side);
+bool swi_model_copy_at(const swi_model *model, size_t side, size_t i, swi_model_tensor *out);
 /* Index of the tensor of that name, or -1. */
 int64_t swi_model_tensor_find(const swi_model *model, size_t side, const char *name);
 /* Whether files of this side may hold it and it is left out (it is computed anew). */

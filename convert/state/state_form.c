@@ -12,6 +12,7 @@
 #include "model/value.h"
 #include "select/names.h"
 #include "select/select.h"
+#include "state/modules.h"
 #include "state/places.h"
 
 typedef struct reforming {
@@ -124,24 +125,9 @@ static sw_status reform_optimizers(reforming *r)
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
-/* The text of a key that is one, and holds no zero; else NULL. */
-static const char *key_text(const sw_value_graph *g, sw_value key)
-{
-    const uint8_t *data;
-    size_t size;
-    if (sw_value_get_kind(g, key) != SW_VALUE_STR || !sw_value_bytes(g, key, &data, &size) ||
-        memchr(data, 0, size) != NULL)
-        return NULL;
-    return (const char *)data;
-}
-
 static bool is_parameter(const reforming *r, sw_value v)
 {
-    uint32_t tensor;
-    sw_tensor_info info;
-    return sw_value_tensor(r->state->graph, v, &tensor) &&
-           sw_catalog_tensor(sw_checkpoint_catalog(r->checkpoint), tensor, &info) &&
-           info.role == SW_ROLE_PARAMETER;
+    return swi_value_is_parameter(r->checkpoint, r->state->graph, v);
 }
 
 /* Whether the dict is a module's: it holds parameters. *all_module: all of them begin so. */
@@ -152,7 +138,7 @@ static bool is_module(const reforming *r, sw_value dict, bool *all_module)
     bool any = false;
     *all_module = true;
     for (size_t i = 0; sw_value_pair(g, dict, i, &key, &v); i++) {
-        const char *name = is_parameter(r, v) ? key_text(g, key) : NULL;
+        const char *name = is_parameter(r, v) ? swi_key_text(g, key) : NULL;
         any = any || name != NULL;
         *all_module = *all_module && (name == NULL || swi_has_module_prefix(name));
     }
@@ -162,7 +148,7 @@ static bool is_module(const reforming *r, sw_value dict, bool *all_module)
 static sw_status clean_key(reforming *r, sw_value key, bool drop_module, sw_value *out)
 {
     sw_value_graph *g = r->state->graph;
-    const char *name = key_text(g, key);
+    const char *name = swi_key_text(g, key);
     swi_buf clean = {0};
     *out = key;
     if (name == NULL)
@@ -178,7 +164,7 @@ static sw_status clean_key(reforming *r, sw_value key, bool drop_module, sw_valu
 static sw_status same_name(const reforming *r, sw_value key)
 {
     swi_quoted q;
-    const char *name = key_text(r->state->graph, key);
+    const char *name = swi_key_text(r->state->graph, key);
     return swi_fail(r->err, SW_ERR_CONFLICT,
                     "state dict: two names of a module would become \"%s\"; --keep-prefix leaves "
                     "names as they are, --drop leaves one out",
@@ -200,22 +186,6 @@ static sw_status clean_module(reforming *r, sw_value dict, bool drop_module)
     }
     if (st == SW_OK && r->cleaned != before)
         swi_graph_dict_swap(g, dict, fresh);
-    return st;
-}
-
-/* The tensors of a module that the map is to know. */
-static sw_status names_of_module(const reforming *r, sw_value dict, swi_named **out, size_t *count)
-{
-    const sw_value_graph *g = r->state->graph;
-    sw_value key, v;
-    *count = 0;
-    sw_status st = swi_alloc_array(sw_value_size(g, dict), sizeof **out, (void **)out, r->err);
-    for (size_t i = 0; st == SW_OK && sw_value_pair(g, dict, i, &key, &v); i++) {
-        swi_named *n = &(*out)[*count];
-        n->name = is_parameter(r, v) ? key_text(g, key) : NULL;
-        if (n->name != NULL && sw_value_tensor(g, v, &n->tensor))
-            *count += 1;
-    }
     return st;
 }
 
@@ -247,7 +217,7 @@ static sw_status map_module(reforming *r, sw_value dict)
     sw_value fresh, pair[2];
     size_t count;
     bool known = false;
-    sw_status st = names_of_module(r, dict, &names, &count);
+    sw_status st = swi_module_tensors(r->checkpoint, g, dict, &names, &count, r->err);
     for (size_t i = 0; st == SW_OK && !known && i < count; i++)
         known = swi_mapping_knows(r->form->mapping, names[i].name);
     if (!known) { /* tensors of something else */
@@ -261,7 +231,7 @@ static sw_status map_module(reforming *r, sw_value dict)
     if (st == SW_OK)
         st = set_mapped(r, &list, fresh);
     for (size_t i = 0; st == SW_OK && sw_value_pair(g, dict, i, &pair[0], &pair[1]); i++)
-        if (!is_parameter(r, pair[1]) || key_text(g, pair[0]) == NULL)
+        if (!is_parameter(r, pair[1]) || swi_key_text(g, pair[0]) == NULL)
             st = swi_graph_set_items(g, fresh, pair, 1, r->err);
     if (st == SW_OK)
         swi_graph_dict_swap(g, dict, fresh);

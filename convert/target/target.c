@@ -90,7 +90,8 @@ sw_status swi_target_parse(const char *to, swi_target *out, sw_error *err)
     const swi_framework *f = to ? swi_framework_find(to, n) : NULL;
     if (f == NULL || f->layout == NULL)
         return no_target(to, err);
-    made.framework = made.reader = f;
+    made.framework = f;
+    made.reader = f->reader != NULL ? f->reader : f;
     made.one_file = f->one_file;
     made.form = swi_framework_is_alias(f, to, n) ? f->alias_form : f->optimizer_form;
     sw_status st = SW_OK;

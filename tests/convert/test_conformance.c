@@ -122,7 +122,7 @@ static int make_fixtures(void **state)
     sw_framework_info f;
     for (size_t i = 0; sw_framework_at(i, &f); i++)
         if (f.writes)
-            add_fixture(f.name, f.name);
+            add_fixture(f.reader, f.name);
     add_fixture("hf", "hf:shard=50KB");
     add_fixture("torch", "torch:form=legacy");
     add_fixture("vllm", "vllm:part=20KB");

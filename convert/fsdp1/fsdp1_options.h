@@ -1,0 +1,25 @@
+/* What --to fsdp1: asks for. Clauses FS-n are those of specs/fsdp1.md. */
+#ifndef SW_CONVERT_FSDP1_OPTIONS_H
+#define SW_CONVERT_FSDP1_OPTIONS_H
+
+#include "base/error.h"
+
+typedef enum swi_fsdp1_mode {
+    SWI_FSDP1_SHARDED = 0, /* SHARDED_STATE_DICT: parameters in rows, the usual one */
+    SWI_FSDP1_FULL,        /* FULL_STATE_DICT: one file */
+    SWI_FSDP1_LOCAL        /* LOCAL_STATE_DICT: flat parameters */
+} swi_fsdp1_mode;
+
+typedef struct swi_fsdp1_options {
+    swi_fsdp1_mode mode;
+    uint64_t ranks;       /* that share a row */
+    uint64_t replicate;   /* so many times all of it */
+    bool use_orig_params; /* it was asked for */
+    bool rank_files;      /* a file of torch.save for each rank, not a DCP folder */
+} swi_fsdp1_options;
+
+/* FS-31. SW_ERR_ARG names what is wrong, and what there is. */
+SW_MUST_USE sw_status swi_fsdp1_options_parse(const char *text, swi_fsdp1_options *out,
+                                              sw_error *err);
+
+#endif
