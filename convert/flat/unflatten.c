@@ -73,9 +73,7 @@ static void forget_shapes(swi_unflat *u)
     u->align = 0;
     swi_rows_free(&u->units);
     swi_rows_free(&u->singles);
-    swi_names_free(u->names);
     swi_shapes_free(u->shapes);
-    u->names = NULL;
     u->shapes = NULL;
 }
 
@@ -387,15 +385,14 @@ static sw_status say_unknown(const swi_unflat *u, const sw_error *why, sw_error 
                                .status = SW_ERR_INCOMPLETE,
                                .code = "flat-parameters",
                                .tensor = info.name};
-    return swi_report_add(u->in.report, &in, err,
-                          "%" PRIu64
-                          " elements of parameters one behind the other (FSDP1; %zu such tensors): "
-                          "their names, shapes and order are not in the files%s%s; give them with "
-                          "--shapes: a torch state dict of the model, its config.json, or a "
-                          "document (specs/shapes.md)",
-                          info.elements, u->in.notes->row_count,
-                          why->status != SW_OK ? "; what is known does not fit: " : "",
-                          why->status != SW_OK ? why->text : "");
+    const bool known = why->status != SW_OK;
+    return swi_report_add(
+        u->in.report, &in, err,
+        "%" PRIu64 " elements of parameters one behind the other, as FSDP1 flattens them (%zu such "
+        "tensors): %s; give --shapes a torch state dict of the model, its config.json, or a "
+        "document (specs/shapes.md)",
+        info.elements, u->in.notes->row_count,
+        known ? why->text : "their names, shapes and order are not in the files");
 }
 
 /* ---- all of it --------------------------------------------------------------------------------

@@ -418,7 +418,7 @@ sw_status swi_unflat_units(swi_unflat *u, sw_error *err)
 /* ---- names of rows ----------------------------------------------------------------------------
  */
 
-static sw_status name_units(swi_unflat *u, sw_error *err)
+sw_status swi_unflat_name_units(swi_unflat *u, sw_error *err)
 {
     void *room;
     swi_buf name = {0};
@@ -469,23 +469,10 @@ static sw_status make_singles(swi_unflat *u, sw_error *err)
     return st;
 }
 
-/* Names are distinct: whoever made the shapes has refused others. */
-static sw_status know_names(swi_unflat *u, sw_error *err)
-{
-    uint32_t id;
-    sw_status st = swi_names_make(&u->names, err);
-    for (size_t i = 0; st == SW_OK && i < u->shapes->count; i++)
-        st = swi_names_add(u->names, u->shapes->items[i].name, strlen(u->shapes->items[i].name),
-                           &id, NULL, err);
-    return st;
-}
-
 sw_status swi_unflat_name_rows(swi_unflat *u, sw_error *err)
 {
     const size_t bytes = u->shapes->count * sizeof *u->single_of;
-    sw_status st = name_units(u, err);
-    if (st == SW_OK)
-        st = know_names(u, err);
+    sw_status st = swi_unflat_name_units(u, err);
     if (st == SW_OK)
         st = swi_alloc_array(u->shapes->count, sizeof *u->single_of, (void **)&u->single_of, err);
     if (st != SW_OK)

@@ -58,7 +58,7 @@ sw_status swi_unflat_lift(const swi_unflat *u, swi_unflat_keyed keyed, const swi
 
 const swi_row *swi_unflat_row_of(const swi_unflat *u, const char *parameter)
 {
-    const int64_t shape = swi_names_find(u->names, parameter, strlen(parameter));
+    const int64_t shape = swi_shapes_find(u->shapes, parameter);
     if (u->keyed == SWI_KEYED_BY_PARAMETER)
         return shape >= 0 && u->single_of[shape] != SWI_NOT_MADE
                    ? &u->singles.items[u->single_of[shape]]
@@ -137,19 +137,35 @@ static bool could_not_work(sw_status st)
     return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
 }
 
-/* FS-11: why neither way gives names. */
-static sw_status no_names(const swi_unflat *u, const sw_error *by_parameter, sw_error *err)
+/* What it says before it goes on to what to do, which is another thing here. */
+static int first_words(const sw_error *e)
 {
+    const size_t size = strcspn(e->text, ";");
+    return size < 200 ? (int)size : 200;
+}
+
+/* FS-10, FS-11: why neither way gives names. */
+static sw_status no_names(swi_unflat *u, const swi_state *state, const sw_error *by_parameter,
+                          const sw_error *by_unit, sw_error *err)
+{
+    swi_buf ways = {0};
     if (u->units.count > 0)
-        return swi_error_prefix(err, "neither by parameters (%s) nor by flat parameters",
-                                by_parameter->text);
-    if (err != NULL)
-        *err = *by_parameter;
-    return swi_fail_at(err, SW_ERR_INCOMPLETE, "FS-11", 0,
-                       "the optimizer's states are flat, and not by parameters (%.300s): which "
-                       "modules were wrapped is not in the files; say it with units: in a document "
-                       "of shapes (specs/shapes.md)",
-                       by_parameter->text);
+        return swi_fail_at(err, SW_ERR_CONFLICT, "FS-10", 0,
+                           "the optimizer's flat states are neither those of parameters (%.*s) nor "
+                           "those of flat parameters (%.*s)",
+                           first_words(by_parameter), by_parameter->text, first_words(by_unit),
+                           by_unit->text);
+    sw_status st = swi_unflat_suggest(u, state, &ways, err);
+    if (st == SW_OK)
+        st = swi_fail_at(err, SW_ERR_INCOMPLETE, "FS-11", 0,
+                         "the optimizer's states are those of flat parameters, and which modules "
+                         "were wrapped is "
+                         "not in the files: units: in a document for --shapes says it%s%.*s",
+                         ways.size > 0 ? "; what fits: " : "",
+                         ways.size < 200 ? (int)ways.size : 200,
+                         ways.size > 0 ? (const char *)ways.data : "");
+    swi_buf_free(&ways);
+    return st;
 }
 
 /* Whether all states that are rows are of parameters that are known in this way. */
@@ -172,7 +188,7 @@ static bool all_known(const swi_unflat *u, const swi_optimizer *optimizers, size
 static sw_status lift_somehow(swi_unflat *u, const swi_state *state, swi_optimizer **optimizers,
                               size_t *count, sw_error *err)
 {
-    sw_error first = {0};
+    sw_error first = {0}, second = {0};
     u->keyed = SWI_KEYED_BY_PARAMETER;
     sw_status st = swi_unflat_lift(u, u->keyed, state, optimizers, count, &first);
     if (st == SW_OK && all_known(u, *optimizers, *count))
@@ -189,10 +205,12 @@ static sw_status lift_somehow(swi_unflat *u, const swi_state *state, swi_optimiz
         (void)swi_fail(&first, SW_ERR_CONFLICT, "its parameters are none of the model's");
     }
     u->keyed = SWI_KEYED_BY_UNIT;
-    if (u->units.count == 0)
-        return no_names(u, &first, err);
-    st = swi_unflat_lift(u, u->keyed, state, optimizers, count, err);
-    return st == SW_OK || could_not_work(st) ? st : no_names(u, &first, err);
+    st = SW_ERR_INCOMPLETE;
+    if (u->units.count > 0)
+        st = swi_unflat_lift(u, u->keyed, state, optimizers, count, &second);
+    if (could_not_work(st) && err != NULL)
+        *err = second;
+    return st == SW_OK || could_not_work(st) ? st : no_names(u, state, &first, &second, err);
 }
 
 sw_status swi_unflat_states(swi_unflat *u, const swi_state *state, sw_error *err)

@@ -42,7 +42,6 @@ struct swi_unflat {
     bool has_optimizers;           /* rows of optimizers: */
     swi_unflat_keyed keyed;        /* whose states they are */
     uint64_t shards;               /* of them */
-    swi_names *names;              /* of the shapes: ids are indexes */
     swi_shapes *shapes;            /* owned */
     bool *left_out;                /* by shape: it lies beside the rows; NULL: none */
     swi_rows units;                /* with places; of the model, or those that the shapes name */
@@ -76,6 +75,7 @@ SW_MUST_USE sw_status swi_unflat_shapes(const swi_unflat *u, size_t attempt, swi
 SW_MUST_USE sw_status swi_unflat_fit(swi_unflat *u, sw_error *err);
 /* Units that the shapes name, where the model has no rows itself; none if they name none. */
 SW_MUST_USE sw_status swi_unflat_units(swi_unflat *u, sw_error *err);
+SW_MUST_USE sw_status swi_unflat_name_units(swi_unflat *u, sw_error *err);
 /* Names of the units, and u->singles. */
 SW_MUST_USE sw_status swi_unflat_name_rows(swi_unflat *u, sw_error *err);
 
@@ -92,6 +92,9 @@ SW_MUST_USE sw_status swi_unflat_lift(const swi_unflat *u, swi_unflat_keyed keye
                                       sw_error *err);
 /* Finds which it is, and sets u->tensors of all states. */
 SW_MUST_USE sw_status swi_unflat_states(swi_unflat *u, const swi_state *state, sw_error *err);
+/* Appends the simple ways to wrap modules that would fit the optimizer's rows; nothing: none. */
+SW_MUST_USE sw_status swi_unflat_suggest(swi_unflat *u, const swi_state *state, swi_buf *out,
+                                         sw_error *err);
 /* The row of a parameter of such an optimizer, or NULL. */
 const swi_row *swi_unflat_row_of(const swi_unflat *u, const char *parameter);
 

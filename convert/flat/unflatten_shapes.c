@@ -1,11 +1,9 @@
 /* Where the shapes of what lies in rows come from. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "flat/shapes_parts.h"
 #include "flat/unflatten_parts.h"
 #include "map/model.h"
-#include "select/names.h"
 
 /* Of published names: what FSDP wraps is mostly a model of them. */
 #define FIRST_SIDE "hf"
@@ -77,73 +75,6 @@ static sw_status of_model(const swi_unflat *u, size_t attempt, swi_shapes **out,
     return st;
 }
 
-/* ---- of the checkpoint itself -----------------------------------------------------------------
- */
-
-static bool is_own(const swi_unflat *u, size_t i, sw_tensor_info *info)
-{
-    const char *section, *name;
-    if (!sw_catalog_tensor(u->catalog, i, info) || info->role != SW_ROLE_PARAMETER)
-        return false;
-    sw_checkpoint_split_name(u->in.base, i, &section, &name);
-    return strcmp(section, u->section) == 0;
-}
-
-static sw_status own_shape(const swi_unflat *u, size_t i, swi_shapes *shapes, swi_shape *out,
-                           sw_error *err)
-{
-    const char *section, *name;
-    swi_buf clean = {0};
-    uint64_t removed = 0;
-    sw_tensor_info info;
-    (void)sw_catalog_tensor(u->catalog, i, &info);
-    sw_checkpoint_split_name(u->in.base, i, &section, &name);
-    sw_status st = swi_clean_name(name, false, &clean, &removed, err);
-    if (st == SW_OK)
-        st = swi_arena_text(&shapes->arena, (const char *)clean.data, clean.size - 1, &out->name,
-                            err);
-    swi_buf_free(&clean);
-    out->axes = info.axes;
-    memcpy(out->shape, info.shape, sizeof out->shape);
-    out->may_be = true;
-    out->buffer = !sw_dtype_is_float(info.dtype);
-    out->tied_to = -1;
-    return st;
-}
-
-/* FS-10: the model lies beside the optimizer, in its order, and was never flattened on disk. */
-static sw_status own_shapes(const swi_unflat *u, swi_shapes **out, sw_error *err)
-{
-    swi_shapes *shapes = NULL;
-    sw_tensor_info info;
-    void *room;
-    size_t n = 0;
-    sw_status st = swi_alloc_array(1, sizeof *shapes, (void **)&shapes, err);
-    for (size_t i = 0; i < u->tensor_count; i++)
-        n += is_own(u, i, &info);
-    if (st == SW_OK)
-        st = swi_arena_alloc(&shapes->arena, n * sizeof(swi_shape), &room, err);
-    if (st != SW_OK) {
-        swi_shapes_free(shapes);
-        return st;
-    }
-    swi_shape *items = room;
-    shapes->use_orig_params = -1;
-    n = 0;
-    for (size_t i = 0; st == SW_OK && i < u->tensor_count; i++)
-        if (is_own(u, i, &info) && info.alias_of < 0)
-            st = own_shape(u, i, shapes, &items[n++], err);
-    shapes->items = items;
-    shapes->count = n;
-    shapes->ordered = true;
-    shapes->from = "the tensors of the model beside it";
-    if (st == SW_OK)
-        *out = shapes;
-    else
-        swi_shapes_free(shapes);
-    return st;
-}
-
 /* ---- one after the other ----------------------------------------------------------------------
  */
 
@@ -156,6 +87,7 @@ sw_status swi_unflat_shapes(const swi_unflat *u, size_t attempt, swi_shapes **ou
     if (*given)
         return attempt > 0 ? SW_OK : swi_shapes_read(o->shapes, o->map, &u->in.limits, out, err);
     if (!u->has_model && attempt == 0)
-        return own_shapes(u, out, err);
+        return swi_shapes_of_checkpoint(u->in.base, "the tensors of the model beside it", out,
+                                        err); /* FS-10: never flattened on disk */
     return of_model(u, u->has_model ? attempt : attempt - 1, out, err);
 }
