@@ -348,6 +348,18 @@ static bool is_box(const swi_torch_tensor *t, const swi_torch_box *place)
            memcmp(t->shape, place->local, t->axes * sizeof *t->shape) == 0;
 }
 
+static sw_status wrong_box(filling *f, const swi_torch_leaf *leaf, const swi_torch_tensor *t,
+                           const swi_torch_box *place, sw_error *err)
+{
+    char found[SWI_SHAPE_TEXT], expected[SWI_SHAPE_TEXT], text[2 * SWI_SHAPE_TEXT + 80];
+    swi_shape_text(t->axes, t->shape, found);
+    swi_shape_text(place->axes, place->local, expected);
+    snprintf(text, sizeof text,
+             "this rank's part has not the shape that its placements give it: %s, expected %s",
+             found, expected);
+    return bad_part(f, leaf, SW_ERR_CORRUPT, text, err);
+}
+
 static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t number, sw_error *err)
 {
     const swi_torch_ranks *ranks = f->all->ranks;
@@ -377,8 +389,7 @@ static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
         return bad_part(f, leaf, SW_ERR_CONFLICT, "another rank gives it another type or shape",
                         err);
     if (!is_box(t, &place))
-        return bad_part(f, leaf, SW_ERR_CORRUPT,
-                        "this rank's part has not the shape that its placements give it", err);
+        return wrong_box(f, leaf, t, &place, err);
     if (place.replicated)
         swi_builder_allow_replicas(builder, id);
     f->all->totals.used_bytes += t->elements * sw_dtype_bytes(t->dtype);

@@ -167,6 +167,16 @@ static sw_status show(reading *r, const swi_trainer_part *part, const sw_checkpo
                           swi_quote_str(&q, shown_name(part)), sw_checkpoint_framework(c));
 }
 
+/* What is told of the model by itself is told of the whole. */
+static sw_status add_facts(reading *r, const sw_checkpoint *model, sw_error *err)
+{
+    const char *key, *value;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && sw_checkpoint_fact(model, i, &key, &value); i++)
+        st = swi_opening_fact(r->o, key, err, "%s", value);
+    return st;
+}
+
 /* Takes the open part over. */
 static sw_status put_in(reading *r, const swi_trainer_part *part, sw_checkpoint *c,
                         const sw_report *report, sw_error *err)
@@ -198,6 +208,8 @@ static sw_status put_in(reading *r, const swi_trainer_part *part, sw_checkpoint 
         st = swi_opening_adopt(r->o, c, p->first_tensor, p->key, err);
     if (st == SW_OK)
         st = show(r, part, c, err);
+    if (st == SW_OK && part->kind == SWI_PART_MODEL)
+        st = add_facts(r, c, err);
     swi_buf_free(&prefix);
     return st;
 }

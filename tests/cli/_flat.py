@@ -1,7 +1,6 @@
 """State dicts of ranks as FSDP saves them, without torch: DTensors and ShardedTensors, and what the
 ranks of an FSDP1 run have of flat parameters.
 """
-import copyreg
 import os
 import struct
 
@@ -20,14 +19,12 @@ class Call:
         return stub(self.module, self.name), self.args
 
 
-class Object:
+def made(module, name, state):
     """An object of a class, made by __new__ and given its state."""
-
-    def __init__(self, module, name, state):
-        self.module, self.name, self.state = module, name, state
-
-    def __reduce__(self):
-        return copyreg.__newobj__, (stub(self.module, self.name),), self.state
+    kind = stub(module, name)
+    it = kind.__new__(kind)
+    it.__setstate__(state)
+    return it
 
 
 def size(shape):
@@ -70,9 +67,9 @@ def chunk(length, parts, i):
 
 
 def box_of(offset, lengths, rank):
-    place = Object("torch.distributed.remote_device", "_remote_device",
+    place = made("torch.distributed.remote_device", "_remote_device",
                    {"_worker_name": None, "_rank": rank, "_device": "cpu"})
-    return Object("torch.distributed._shard.metadata", "ShardMetadata",
+    return made("torch.distributed._shard.metadata", "ShardMetadata",
                   (None, {"shard_offsets": list(offset), "shard_sizes": list(lengths), "placement": place}))
 
 
@@ -84,29 +81,29 @@ def sharded(values, shape, rank, world, room=0):
              for r, (lo, hi) in enumerate(bounds) if hi > lo]
     lo, hi = bounds[rank]
     local = [] if lo == hi else [
-        Object(SHARDED + ".shard", "Shard",
+        made(SHARDED + ".shard", "Shard",
                (None, {"tensor": floats(values[lo * row:hi * row], [hi - lo, *shape[1:]], room),
                        "metadata": boxes[rank]}))]
-    properties = Object(SHARDED + ".metadata", "TensorProperties",
+    properties = made(SHARDED + ".metadata", "TensorProperties",
                         (stub("torch", "float32"), Call("torch.serialization", "_get_layout", "torch.strided"),
                          False, 0, False))
-    metadata = Object(SHARDED + ".metadata", "ShardedTensorMetadata",
+    metadata = made(SHARDED + ".metadata", "ShardedTensorMetadata",
                       {"shards_metadata": boxes, "size": size(shape), "tensor_properties": properties})
-    group = Object(SHARDED + ".api", "ProcessGroupState",
+    group = made(SHARDED + ".api", "ProcessGroupState",
                    (None, {"local_rank": rank, "global_rank": rank, "local_world_size": world,
                            "global_world_size": world}))
-    spec = Object("torch.distributed._shard.sharding_spec.api", "EnumerableShardingSpec", {"shards": boxes})
+    spec = made("torch.distributed._shard.sharding_spec.api", "EnumerableShardingSpec", {"shards": boxes})
     return wrapper(SHARDED + ".api", "ShardedTensor", shape, (local, metadata, group, spec, False))
 
 
 def mesh_of(shape, rank):
     """A DeviceMesh of torch 2.13 over ranks 0 to n."""
     n = count(shape)
-    axes = tuple(Object("torch.distributed._mesh_layout", "_FlatLayout",
+    axes = tuple(made("torch.distributed._mesh_layout", "_FlatLayout",
                         {"shape": (length,), "stride": (step,)}) for length, step in zip(shape, strides(shape)))
-    layout = Object("torch.distributed._mesh_layout", "_MeshLayout", {"axes": axes})
+    layout = made("torch.distributed._mesh_layout", "_MeshLayout", {"axes": axes})
     ranks = Tensor(Storage("IntStorage", 4, struct.pack(f"<{n}i", *range(n))), [n])
-    return Object("torch.distributed.device_mesh", "DeviceMesh",
+    return made("torch.distributed.device_mesh", "DeviceMesh",
                   {"_device_type": "cpu", "_layout": layout, "_rank_map": ranks,
                    "_mesh_dim_names": tuple(f"axis{k}" for k in range(len(shape))), "_root_mesh": None,
                    "_flatten_rank_map": tuple(range(n)), "_thread_id": None, "_flatten_mapping": {},
@@ -116,7 +113,7 @@ def mesh_of(shape, rank):
 def placement(dim):
     """Of dimension `dim`; None: of none."""
     where = "torch.distributed.tensor.placement_types"
-    return Object(where, "Replicate", {}) if dim is None else Object(where, "Shard", {"dim": dim})
+    return made(where, "Replicate", {}) if dim is None else made(where, "Shard", {"dim": dim})
 
 
 def dtensor(values, shape, rank, mesh, dims):
@@ -132,7 +129,7 @@ def dtensor(values, shape, rank, mesh, dims):
             lo, hi = lo + a, lo + b
     row = count(shape[1:])
     local = floats(values[lo * row:hi * row], [hi - lo, *shape[1:]])
-    spec = Object("torch.distributed.tensor._dtensor_spec", "DTensorSpec",
+    spec = made("torch.distributed.tensor._dtensor_spec", "DTensorSpec",
                   {"mesh": mesh_of(mesh, rank), "placements": tuple(placement(d) for d in dims),
                    "tensor_meta": None, "shard_order": None})
     return wrapper("torch.distributed.tensor", "DTensor", shape,
