@@ -17,8 +17,7 @@
 /* Where the ranks of a mesh are in its rank map: each axis is made of one or more flat ones. */
 typedef struct mesh_layout {
     uint32_t axes, flats;
-    uint64_t size[SWI_MESH_AXES_MAX];      /* of the axes */
-    uint32_t first[SWI_MESH_AXES_MAX + 1]; /* flat one of each axis */
+    uint64_t size[SWI_MESH_AXES_MAX]; /* of the axes */
     uint64_t shape[FLATS_MAX], stride[FLATS_MAX];
     uint64_t count; /* of all ranks */
 } mesh_layout;
@@ -93,7 +92,7 @@ static sw_status storage_of(swi_mesh_reader *r, sw_value tensor, swi_torch_carri
     return st;
 }
 
-/* TV-3: whole numbers of 32 or 64 bits. */
+/* TV-3: whole numbers of 32 or 64 bits, at any strides. */
 static sw_status read_ranks(swi_mesh_reader *r, sw_value v, rank_list *out, sw_error *err)
 {
     swi_torch_tensor t;
@@ -143,120 +142,108 @@ static bool number(const sw_value_graph *g, sw_value v, uint64_t *out)
     return true;
 }
 
-static bool is_sequence(const sw_value_graph *g, sw_value v)
+/* The tuple or list that something is, also in a torch.Size; false: it is none. */
+static bool sequence(const sw_value_graph *g, sw_value v, sw_value *out)
 {
+    sw_value_object o;
+    if (swi_value_is_call(g, v, "torch", "Size") &&
+        (!sw_value_get_object(g, v, &o) || !sw_value_item(g, o.args, 0, &v)))
+        return false;
     sw_value_kind kind = sw_value_get_kind(g, v);
+    *out = v;
     return kind == SW_VALUE_TUPLE || kind == SW_VALUE_LIST;
 }
 
-/* One more axis: a shape and a stride, or tuples of them when it was flattened. */
+/* One more axis: a shape and a stride, or as many of each when it was made of several. */
 static bool add_axis(const sw_value_graph *g, sw_value shape, sw_value stride, mesh_layout *l)
 {
-    sw_value n = shape, by = stride;
-    const bool tuple = is_sequence(g, shape);
-    const size_t flats = tuple ? sw_value_size(g, shape) : 1;
+    sw_value shapes, strides, n = shape, by = stride;
+    const bool many = sequence(g, shape, &shapes);
+    const size_t flats = many ? sw_value_size(g, shapes) : 1;
     uint64_t size = 1;
     if (l->axes == SWI_MESH_AXES_MAX || flats > FLATS_MAX - l->flats ||
-        (tuple && (!is_sequence(g, stride) || sw_value_size(g, stride) != flats)))
+        (many && (!sequence(g, stride, &strides) || sw_value_size(g, strides) != flats)))
         return false;
-    l->first[l->axes] = l->flats;
     for (size_t i = 0; i < flats; i++, l->flats++) {
-        if ((tuple && (!sw_value_item(g, shape, i, &n) || !sw_value_item(g, stride, i, &by))) ||
+        if ((many && (!sw_value_item(g, shapes, i, &n) || !sw_value_item(g, strides, i, &by))) ||
             !number(g, n, &l->shape[l->flats]) || !number(g, by, &l->stride[l->flats]) ||
             l->shape[l->flats] == 0 || !swi_mul_u64(size, l->shape[l->flats], &size))
             return false;
     }
     l->size[l->axes++] = size;
-    l->first[l->axes] = l->flats;
     return swi_mul_u64(l->count, size, &l->count) && l->count <= SWI_MESH_RANKS_MAX;
 }
 
-/* TV-3: axes with a shape and a stride each, or (2.9, 2.10) all shapes and all strides. */
+/* Torch 2.9 and 2.10: the shapes of all axes, and their strides; of one axis also bare numbers. */
+static bool add_axes(const sw_value_graph *g, sw_value shape, sw_value stride, mesh_layout *l)
+{
+    sw_value shapes, strides, n, by;
+    if (!sequence(g, shape, &shapes))
+        return add_axis(g, shape, stride, l);
+    if (!sequence(g, stride, &strides) || sw_value_size(g, strides) != sw_value_size(g, shapes))
+        return false;
+    for (size_t i = 0; sw_value_item(g, shapes, i, &n) && sw_value_item(g, strides, i, &by); i++)
+        if (!add_axis(g, n, by, l))
+            return false;
+    return true;
+}
+
+/* TV-4: since 2.11 a list of axes, each with a shape and a stride. */
 static bool read_layout(const sw_value_graph *g, sw_value v, mesh_layout *out)
 {
     mesh_layout l = {.count = 1};
     sw_value axes, axis, shape, stride;
-    if (swi_attribute(g, v, "axes", &axes) && is_sequence(g, axes)) {
+    if (!swi_attribute(g, v, "axes", &axes)) {
+        if (!swi_attribute(g, v, "shape", &shape) || !swi_attribute(g, v, "stride", &stride) ||
+            !add_axes(g, shape, stride, &l))
+            return false;
+    } else {
+        if (!sequence(g, axes, &axes))
+            return false;
         for (size_t i = 0; sw_value_item(g, axes, i, &axis); i++)
             if (!swi_attribute(g, axis, "shape", &shape) ||
                 !swi_attribute(g, axis, "stride", &stride) || !add_axis(g, shape, stride, &l))
-                return false;
-    } else if (!swi_attribute(g, v, "shape", &axes) || !swi_attribute(g, v, "stride", &axis)) {
-        return false;
-    } else if (!is_sequence(g, axes)) {
-        if (!add_axis(g, axes, axis, &l))
-            return false;
-    } else {
-        for (size_t i = 0; sw_value_item(g, axes, i, &shape); i++)
-            if (!sw_value_item(g, axis, i, &stride) || !add_axis(g, shape, stride, &l))
                 return false;
     }
     *out = l;
     return true;
 }
 
-/* How far in the rank map something is that is at these coordinates; false: it is nowhere. */
-static bool place_at(const mesh_layout *l, const int64_t *coordinate, uint32_t count, uint64_t *out)
+static bool find_rank(const rank_list *map, int64_t rank, uint64_t *at)
 {
-    uint64_t at = 0;
-    if (count != l->axes)
-        return false;
-    for (uint32_t a = 0; a < l->axes; a++) {
-        uint64_t left = (uint64_t)coordinate[a];
-        if (left >= l->size[a])
-            return false;
-        for (uint32_t f = l->first[a + 1]; f-- > l->first[a]; left /= l->shape[f]) {
-            uint64_t way;
-            if (!swi_mul_u64(left % l->shape[f], l->stride[f], &way) || !swi_add_u64(at, way, &at))
-                return false;
+    for (uint64_t i = 0; i < map->count; i++)
+        if (map->at[i] == rank) {
+            *at = i;
+            return true;
         }
-    }
-    *out = at;
-    return true;
-}
-
-/* Where in the rank map the rank is that saved the file. */
-static bool own_place(const sw_value_graph *g, sw_value mesh, const mesh_layout *l,
-                      const rank_list *map, uint64_t *out)
-{
-    sw_value v, root = mesh;
-    mesh_layout all = *l;
-    int64_t rank, coordinate[SWI_MESH_AXES_MAX];
-    uint32_t count;
-    if (swi_attribute(g, mesh, "_rank", &v) && sw_value_int(g, v, &rank)) {
-        for (uint64_t i = 0; i < map->count; i++)
-            if (map->at[i] == rank) {
-                *out = i;
-                return true;
-            }
-        return false;
-    }
-    if (l->count < map->count &&
-        (!swi_attribute(g, mesh, "_root_mesh", &root) || !swi_attribute(g, root, "_layout", &v) ||
-         !read_layout(g, v, &all) || all.count != map->count))
-        return false;
-    return swi_attribute(g, root, "_coordinate_on_dim", &v) &&
-           swi_sizes(g, v, SWI_MESH_AXES_MAX, coordinate, &count) &&
-           place_at(&all, coordinate, count, out) && *out < map->count;
+    return false;
 }
 
 /*
- * A part of a rank map may lie at several places in it: this one is that in which the rank is that
- * saved the file. Its strides divide each other, so that each of its coordinates can be read off.
+ * TV-5: a part of a rank map may lie at several places in it. This one is where the rank is that
+ * saved the file: its strides divide each other, so each coordinate can be read off. Before 2.11
+ * that rank is not told, but the ranks of the mesh are listed.
  */
 static sw_status find_base(const sw_value_graph *g, sw_value mesh, const mesh_layout *l,
                            const rank_list *map, uint64_t *base, sw_error *err)
 {
+    sw_value v, list;
+    int64_t rank;
     uint64_t own, from = 0;
     *base = 0;
     if (l->count == map->count)
         return SW_OK;
-    if (!own_place(g, mesh, l, map, &own))
+    if (swi_attribute(g, mesh, "_rank", &v) && sw_value_int(g, v, &rank) &&
+        find_rank(map, rank, &own)) {
+        for (uint32_t f = 0; f < l->flats; f++)
+            if (l->stride[f] > 0)
+                from += own / l->stride[f] % l->shape[f] * l->stride[f];
+    } else if (!swi_attribute(g, mesh, "_flatten_mesh_list", &v) || !sequence(g, v, &list) ||
+               !sw_value_item(g, list, 0, &v) || !sw_value_int(g, v, &rank) ||
+               !find_rank(map, rank, &own)) {
         return swi_fail(err, SW_ERR_UNSUPPORTED,
-                        "a part of a mesh that does not tell which rank saved it");
-    for (uint32_t f = 0; f < l->flats; f++)
-        if (l->stride[f] > 0)
-            from += own / l->stride[f] % l->shape[f] * l->stride[f];
+                        "a part of a mesh of which nothing tells which part it is");
+    }
     if (!swi_sub_u64(own, from, base))
         return swi_fail(err, SW_ERR_CORRUPT, "a mesh whose axes overlap");
     return SW_OK;
@@ -288,7 +275,7 @@ static sw_status spread(const mesh_layout *l, uint64_t base, const rank_list *ma
 
 /* ---- a mesh -------------------------------------------------------------------------------- */
 
-/* By `_layout` and `_rank_map`. The ranks are the caller's to free. */
+/* TV-4: by `_layout` and `_rank_map`. The ranks are the caller's to free. */
 static sw_status read_mapped(swi_mesh_reader *r, sw_value v, sw_value layout, swi_mesh *m,
                              int64_t **ranks, sw_error *err)
 {
@@ -296,7 +283,7 @@ static sw_status read_mapped(swi_mesh_reader *r, sw_value v, sw_value layout, sw
     mesh_layout l;
     rank_list map = {0};
     sw_value list;
-    uint64_t base, own;
+    uint64_t base;
     if (!read_layout(g, layout, &l) || !swi_attribute(g, v, "_rank_map", &list))
         return swi_fail(err, SW_ERR_UNSUPPORTED, "a mesh whose layout is not understood");
     sw_status st = read_ranks(r, list, &map, err);
@@ -312,42 +299,48 @@ static sw_status read_mapped(swi_mesh_reader *r, sw_value v, sw_value layout, sw
         m->axes = l.axes;
         memcpy(m->size, l.size, sizeof m->size);
         m->count = l.count;
-        m->rank = own_place(g, v, &l, &map, &own) ? map.at[own] : -1;
     }
     free(map.at);
     return st;
 }
 
-/* By `mesh`, before 2.9. */
-static sw_status read_plain(swi_mesh_reader *r, sw_value v, sw_value tensor, swi_mesh *m,
-                            int64_t **ranks, sw_error *err)
+/* TV-4: by `mesh`, before 2.9; likewise. */
+static sw_status read_plain(swi_mesh_reader *r, sw_value tensor, swi_mesh *m, int64_t **ranks,
+                            sw_error *err)
 {
-    const sw_value_graph *g = swi_torch_graph(r->tf);
-    int64_t coordinate[SWI_MESH_AXES_MAX];
-    uint32_t count;
-    uint64_t at = 0;
     rank_list list;
-    sw_value where;
     sw_status st = read_ranks(r, tensor, &list, err);
     if (st != SW_OK)
         return st;
     *ranks = list.at;
-    m->count = list.count;
-    m->axes = list.axes;
     if (list.axes > SWI_MESH_AXES_MAX)
         return swi_fail(err, SW_ERR_UNSUPPORTED, "a mesh of %u axes", list.axes);
+    m->count = list.count;
+    m->axes = list.axes;
     for (uint32_t a = 0; a < list.axes; a++)
         m->size[a] = (uint64_t)list.shape[a];
+    return SW_OK;
+}
+
+/* TV-6: the rank that saved the file, where the mesh tells it, or at which coordinates it is. */
+static int64_t own_rank(const sw_value_graph *g, sw_value v, const swi_mesh *m,
+                        const int64_t *ranks)
+{
+    sw_value where;
+    int64_t rank, coordinate[SWI_MESH_AXES_MAX];
+    uint32_t count;
+    uint64_t at = 0;
+    if (swi_attribute(g, v, "_rank", &where) && sw_value_int(g, where, &rank))
+        return rank >= 0 ? rank : -1;
     if (!swi_attribute(g, v, "_coordinate_on_dim", &where) ||
         !swi_sizes(g, where, SWI_MESH_AXES_MAX, coordinate, &count) || count != m->axes)
-        return SW_OK;
+        return -1;
     for (uint32_t a = 0; a < count; a++) {
         if ((uint64_t)coordinate[a] >= m->size[a])
-            return SW_OK;
+            return -1;
         at = at * m->size[a] + (uint64_t)coordinate[a];
     }
-    m->rank = list.at[at];
-    return SW_OK;
+    return ranks[at];
 }
 
 static int by_rank(const void *a, const void *b)
@@ -444,11 +437,13 @@ static sw_status read_new(swi_mesh_reader *r, sw_value v, uint32_t *index, sw_er
     if (swi_attribute(g, v, "_layout", &from))
         st = read_mapped(r, v, from, &m, &ranks, err);
     else if (swi_attribute(g, v, "mesh", &from))
-        st = read_plain(r, v, from, &m, &ranks, err);
+        st = read_plain(r, from, &m, &ranks, err);
     else
         st = swi_fail(err, SW_ERR_UNSUPPORTED, "a mesh in a form that is not understood");
     if (st == SW_OK)
         st = check_ranks(ranks, m.count, err);
+    if (st == SW_OK)
+        m.rank = own_rank(g, v, &m, ranks);
     if (st == SW_OK)
         st = read_names(r, v, &m, err);
     if (st == SW_OK)

@@ -71,7 +71,7 @@ static bool same_shape(const swi_share *s, uint32_t axes, const int64_t *shape)
 
 /* ---- DTensor ------------------------------------------------------------------------------- */
 
-/* TV-4: by the name of its class. */
+/* TV-7: by the name of its class. */
 static sw_status read_placement(const sw_value_graph *g, sw_value v, uint32_t axes,
                                 swi_placement *out, sw_error *err)
 {
@@ -107,7 +107,7 @@ static sw_status read_placement(const sw_value_graph *g, sw_value v, uint32_t ax
     return SW_OK;
 }
 
-/* TV-5: (Shard(d), Shard(d)) was FSDP over TP too, which divides from right to left. */
+/* TV-7: (Shard(d), Shard(d)) was FSDP over TP too, which divides from right to left. */
 static sw_status check_order(const swi_placements *p, sw_error *err)
 {
     bool met[SW_MAX_AXES] = {false};
@@ -181,7 +181,7 @@ static sw_status read_placed(swi_mesh_reader *meshes, const swi_share_call *c, s
 
 /* ---- ShardedTensor ------------------------------------------------------------------------- */
 
-/* TV-7: a box inside the tensor. */
+/* TV-8: a box inside the tensor. */
 static sw_status read_box(const sw_value_graph *g, sw_value metadata, swi_share *s, sw_error *err)
 {
     sw_value offsets, sizes;
@@ -199,7 +199,7 @@ static sw_status read_box(const sw_value_graph *g, sw_value metadata, swi_share 
     return SW_OK;
 }
 
-/* The rank is that of the process group; a shard's placement may count within a smaller group. */
+/* TV-10: that of the process group; a shard's placement may count within a smaller group. */
 static int64_t rank_of(const sw_value_graph *g, sw_value group, sw_value metadata)
 {
     sw_value v;
@@ -211,27 +211,28 @@ static int64_t rank_of(const sw_value_graph *g, sw_value group, sw_value metadat
     return -1;
 }
 
-/* The ranks that the tensor was divided over, and which of them this is. */
+/* TV-10: the ranks that the tensor was divided over, and which of them this is. */
 static void read_group(const sw_value_graph *g, sw_value group, swi_share *s)
 {
     sw_value size, rank;
-    int64_t n;
+    int64_t n, number;
     s->group_rank = -1;
-    if (!swi_attribute(g, group, "local_world_size", &size) ||
-        !swi_attribute(g, group, "local_rank", &rank) || !sw_value_int(g, size, &n) || n < 1 ||
-        !sw_value_int(g, rank, &s->group_rank))
+    if (!swi_attribute(g, group, "local_world_size", &size) || !sw_value_int(g, size, &n) ||
+        !swi_attribute(g, group, "local_rank", &rank) || !sw_value_int(g, rank, &number) ||
+        number < 0 || number >= n)
         return;
     s->group = (uint64_t)n;
+    s->group_rank = number;
 }
 
-/* TV-8: of a tensor of which the rank has nothing. */
+/* TV-9: of a tensor of which the rank has nothing. */
 static sw_status no_local(const sw_value_graph *g, sw_value metadata, const swi_share *s,
                           swi_torch_tensor *out, sw_error *err)
 {
     sw_value_object o;
     sw_value v;
     const char *module, *name;
-    swi_torch_tensor t = {.axes = s->axes, .dense = true};
+    swi_torch_tensor t = {.storage = UINT32_MAX, .axes = s->axes, .dense = true};
     if (swi_attribute(g, metadata, "tensor_properties", &v) && sw_value_get_object(g, v, &o) &&
         o.has_state && sw_value_item(g, o.state, 0, &v) && sw_value_global(g, v, &module, &name) &&
         strcmp(module, "torch") == 0)

@@ -123,15 +123,14 @@ typedef struct torch_file_options {
     bool skip_data;        /* storages without CRC and without data */
 } torch_file_options;
 
-static inline void torch_write_zip(torch_world *w, const char *path,
-                                   const torch_file_options *options)
+static inline void torch_zip(torch_world *w, swi_buf *out, const torch_file_options *options)
 {
     static const torch_file_options plain;
     const torch_file_options *o = options ? options : &plain;
     const char *order = o->byteorder ? o->byteorder : "little";
     recipe_record records[TORCH_STORAGES + 4] = {{0}};
     char names[TORCH_STORAGES][40];
-    swi_buf pickle = {0}, out = {0};
+    swi_buf pickle = {0};
     size_t n = 0;
     torch_pickle(w, &pickle);
     records[n++] = (recipe_record){"archive/data.pkl", pickle.data, pickle.size, o->no_crc};
@@ -144,10 +143,17 @@ static inline void torch_write_zip(torch_world *w, const char *path,
                                        o->no_crc || o->skip_data};
     }
     records[n] = (recipe_record){"archive/version", "3\n", 2, o->no_crc};
-    recipe_archive(&out, records);
+    recipe_archive(out, records);
+    swi_buf_free(&pickle);
+}
+
+static inline void torch_write_zip(torch_world *w, const char *path,
+                                   const torch_file_options *options)
+{
+    swi_buf out = {0};
+    torch_zip(w, &out, options);
     harness_write(path, out.data, out.size);
     swi_buf_free(&out);
-    swi_buf_free(&pickle);
 }
 
 static inline void torch_number(swi_buf *out, uint64_t number)
