@@ -216,7 +216,6 @@ static void read_group(const sw_value_graph *g, sw_value group, swi_share *s)
 {
     sw_value size, rank;
     int64_t n, number;
-    s->group_rank = -1;
     if (!swi_attribute(g, group, "local_world_size", &size) || !sw_value_int(g, size, &n) ||
         !swi_attribute(g, group, "local_rank", &rank) || !sw_value_int(g, rank, &number) ||
         number < 0 || number >= n)
@@ -278,7 +277,7 @@ static sw_status read_shard(const swi_torch_file *tf, const swi_share_call *c, s
 sw_status swi_share_read(swi_mesh_reader *meshes, const swi_share_call *call, swi_share *share,
                          swi_torch_tensor *local, sw_error *err)
 {
-    swi_share s = {.kind = call->kind, .rank = -1};
+    swi_share s = {.kind = call->kind, .rank = -1, .group_rank = -1};
     swi_torch_tensor t = {0};
     sw_status st = call->kind == SWI_SHARE_PLACED ? read_placed(meshes, call, &s, &t, err)
                                                   : read_shard(meshes->tf, call, &s, &t, err);

@@ -59,7 +59,8 @@
     "'metadata' " box "u tuple2 b "
 #define GROUP(rank)                                                                                \
     "M:__builtin__/getattr M:torch.distributed._shard.sharded_tensor.api/ShardedTensor "           \
-    "'ProcessGroupState' tuple2 R ) new } ( 'global_rank' " rank " u b "
+    "'ProcessGroupState' tuple2 R ) new } ( 'global_rank' " rank                                   \
+    " 'local_rank' 3 'local_world_size' 4 u b "
 #define STATE(locals, size, all, dtype, group)                                                     \
     "( ] ( " locals                                                                                \
     "e " NEW("_shard.sharded_tensor.metadata/ShardedTensorMetadata",                               \
@@ -536,6 +537,8 @@ static void shards(void **state)
         assert_int_equal(s->rank, 1);
         assert_int_equal(o.object.rank, 1);
         assert_int_equal(o.object.tensors[0].elements, 6);
+        assert_int_equal(s->group, i == 2 ? 0 : 4);
+        assert_int_equal(s->group_rank, i == 2 ? -1 : 3);
         assert_null(swi_mesh_of(&o.object.meshes, s));
         close_it(&o);
     }
