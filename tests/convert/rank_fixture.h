@@ -116,6 +116,116 @@ static inline void rank_ramp(torch_world *w, const char *key, int64_t all, int64
     rank_part_end(w, "Shard ) new } ( 'dim' 0 u", rank);
 }
 
+/* ---- other meshes, and ShardedTensors ------------------------------------------------------- */
+
+#define RANK_ROWS "Shard ) new } ( 'dim' 0 u"
+#define RANK_REPLICA "Replicate ) new }"
+
+/* A mesh of all ranks in their order, and how a tensor is placed on it. */
+typedef struct rank_mesh {
+    int size[2]; /* of the axes; the second 0: there is one */
+    const char *placement[2];
+} rank_mesh;
+
+/* As rank_part_end. */
+static inline void rank_mesh_end(torch_world *w, const rank_mesh *m, int rank)
+{
+    char text[600];
+    int inner = m->size[1] > 0 ? m->size[1] : 1, all = m->size[0] * inner;
+    torch_say(w, "'_spec' M:torch.distributed.tensor._dtensor_spec/DTensorSpec ) new } ( 'mesh' "
+                 "M:torch.distributed.device_mesh/DeviceMesh ) new } ( '_layout' "
+                 "M:torch.distributed._mesh_layout/_MeshLayout ) new } ( 'axes' (");
+    for (int a = 0; a < (m->size[1] > 0 ? 2 : 1); a++) {
+        snprintf(text, sizeof text,
+                 "M:torch.distributed._mesh_layout/_FlatLayout ) new } ( 'shape' %d tuple1 "
+                 "'stride' %d tuple1 u b",
+                 m->size[a], a == 0 ? inner : 1);
+        torch_say(w, text);
+    }
+    torch_say(w, "t u b '_rank_map'");
+    torch_view(w, rank_storage(w, all), 0, 1, (const int64_t[]){all}, (const int64_t[]){1});
+    snprintf(text, sizeof text, "'_mesh_dim_names' N '_root_mesh' N '_rank' %d u b 'placements' ( ",
+             rank);
+    torch_say(w, text);
+    for (int a = 0; a < (m->size[1] > 0 ? 2 : 1); a++) {
+        snprintf(text, sizeof text, "M:torch.distributed.tensor.placement_types/%s b",
+                 m->placement[a]);
+        torch_say(w, text);
+    }
+    torch_say(w, "t u b u t t R");
+}
+
+/* A DTensor of `all` rows (of `columns`; 0: 1-D) whose element i is i; this rank has these rows. */
+static inline void rank_placed(torch_world *w, const char *key, int64_t all, int64_t columns,
+                               int64_t first, int64_t rows, const rank_mesh *m, int rank)
+{
+    uint32_t axes = columns > 0 ? 2 : 1;
+    rank_part_begin(w, key, axes, (const int64_t[]){all, columns});
+    torch_ramp(w, NULL, axes, (const int64_t[]){rows, columns},
+               (float)(first * (columns > 0 ? columns : 1)));
+    rank_mesh_end(w, m, rank);
+}
+
+/* The shard that a rank has of a ShardedTensor of rows; rows 0: it has none. */
+typedef struct rank_shard {
+    int64_t all, columns, first, rows; /* columns 0: 1-D */
+    int rank, world, group;            /* the ranks are divided in groups of so many */
+} rank_shard;
+
+/* It, as torch 2.13 saves it, with this view as the shard's tensor. */
+static inline void rank_sharded_view(torch_world *w, const char *key, const rank_shard *s,
+                                     size_t storage, int64_t start)
+{
+#define SHARDED "M:torch.distributed._shard.sharded_tensor"
+    char shape[64], text[700];
+    uint32_t axes = s->columns > 0 ? 2 : 1;
+    snprintf(shape, sizeof shape, axes == 2 ? "%lld %lld" : "%lld", (long long)s->all,
+             (long long)s->columns);
+    torch_key(w, key);
+    snprintf(
+        text, sizeof text,
+        "M:torch._tensor/_rebuild_from_type_v2 ( M:torch._utils/_rebuild_wrapper_subclass " SHARDED
+        ".api/ShardedTensor ( " SHARDED ".api/ShardedTensor M:torch/float32 ( %s t t "
+        "( ]",
+        shape);
+    torch_say(w, text);
+    if (s->rows > 0) {
+        torch_say(w, SHARDED ".shard/Shard ) new ( N } ( 'tensor'");
+        torch_view(w, storage, start, axes, (const int64_t[]){s->rows, s->columns},
+                   (const int64_t[]){axes == 2 ? s->columns : 1, 1});
+        snprintf(text, sizeof text,
+                 "'metadata' M:torch.distributed._shard.metadata/ShardMetadata ) new ( N } ( "
+                 "'shard_offsets' ] ( %lld %s e 'shard_sizes' ] ( %lld ",
+                 (long long)s->first, axes == 2 ? "0" : "", (long long)s->rows);
+        torch_say(w, text);
+        snprintf(text, sizeof text, axes == 2 ? "%lld" : "", (long long)s->columns);
+        torch_say(w, text);
+        torch_say(w, "e u t b u t b a");
+    }
+    snprintf(text, sizeof text,
+             SHARDED ".metadata/ShardedTensorMetadata ) new } ( 'shards_metadata' ] ( N N e 'size' "
+                     "( %s t 'tensor_properties' " SHARDED ".metadata/TensorProperties ) new ( "
+                     "M:torch/float32 N t b u b " SHARDED
+                     ".api/ProcessGroupState ) new } ( 'local_rank' %d "
+                     "'global_rank' %d 'local_world_size' %d 'global_world_size' %d u b N ] t t R",
+             shape, s->rank % s->group, s->rank, s->group, s->world);
+    torch_say(w, text);
+#undef SHARDED
+}
+
+/* On a storage of its own: element i of the whole is base + i. */
+static inline void rank_sharded(torch_world *w, const char *key, const rank_shard *s, float base)
+{
+    size_t row = s->columns > 0 ? (size_t)s->columns : 1, n = (size_t)s->rows * row;
+    float *data = calloc(n + 1, sizeof *data);
+    assert_non_null(data);
+    for (size_t i = 0; i < n; i++)
+        data[i] = base + (float)((size_t)s->first * row + i);
+    size_t storage = n > 0 ? torch_storage(w, "FloatStorage", 4, data, 4 * n) : 0;
+    free(data);
+    rank_sharded_view(w, key, s, storage, 0);
+}
+
 /* ---- a checkpoint as files of two ranks ----------------------------------------------------- */
 
 /* The rows of a rank, as torch.chunk divides them in two. */
