@@ -145,6 +145,7 @@ class Command:
                   "LAYOUT": source + ".yaml", "MAP": source + ".map.yaml",
                   "RUNMAP": source + ".run.yaml",
                   "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
+                  "PARTS": source + ".parts",
                   "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
 
@@ -171,6 +172,7 @@ class Bench:
         self.damage()
         self.make_steps()
         self.make_ranks()
+        self.make_parts()
         torch_file.save(torch_file.training_run(), self.source + ".pt")
         with open(self.source + ".names", "w", encoding="ascii") as file:
             file.write("up.weight\nup.bias\ndown.weight\ndown.bias\n")
@@ -204,6 +206,7 @@ class Bench:
                     "--param-names", "NAMES", "--verify"),
             Command("mapped", "convert", "RUN", "DEST", "--to", "dcp:ranks=2,names=b", "--map",
                     "RUNMAP", "--param-names", "NAMES"),
+            Command("parts", "convert", "PARTS", "DEST", "--to", "dcp:ranks=2", "--verify"),
             Command("emit-layout", "inspect", "SRC", "--emit-layout"),
             Command("layout", "convert", "SRC", "DEST", "--to", "fsdp2:dp=2,tp=2", "--layout",
                     "LAYOUT"),
@@ -229,6 +232,14 @@ class Bench:
         for kind in ("vllm", "meta"):
             self.must(PLAIN, "convert", self.source, f"{self.source}.{kind}", "--to",
                       f"{kind}:tp=2", "--map", text, "--from-names", "hf")
+
+    def make_parts(self):
+        """The sample's model and optimizer in folders of their own, as a trainer has them."""
+        parts = self.source + ".parts"
+        os.mkdir(parts)
+        for name, choice in (("pytorch_model_fsdp_0", "--drop"), ("optimizer_0", "--only")):
+            self.must(PLAIN, "convert", self.source, os.path.join(parts, name), "--to", "dcp:ranks=2",
+                      choice, "optimizer*")
 
     def make_steps(self):
         """A run of two steps, of which the newer lacks its index, with a file and a link to them."""
