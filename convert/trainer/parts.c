@@ -11,25 +11,28 @@ typedef struct convention {
     swi_entry_kind entry;
     swi_part_kind kind;
     const char *key; /* NULL: STEM, with its number */
+    bool per_rank;   /* the number is a rank's */
 } convention;
 
 static const convention conventions[] = {
-    {"pytorch_model_fsdp", "", SWI_ENTRY_DIR, SWI_PART_MODEL, "model"},
-    {"pytorch_model_fsdp", ".bin", SWI_ENTRY_FILE, SWI_PART_MODEL, "model"},
-    {"optimizer", "", SWI_ENTRY_DIR, SWI_PART_OPTIMIZER, "optimizer"},
-    {"optimizer", ".bin", SWI_ENTRY_FILE, SWI_PART_OPTIMIZER, "optimizer"},
-    {"scheduler", ".bin", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
-    {"scheduler", ".pt", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
-    {"sampler", ".bin", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
-    {"dl_state_dict", ".bin", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
-    {"scaler", ".pt", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
-    {"random_states", ".pkl", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
-    {"rng_state", ".pth", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
-    {"custom_checkpoint", ".pkl", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL},
+    {"pytorch_model_fsdp", "", SWI_ENTRY_DIR, SWI_PART_MODEL, "model", false},
+    {"pytorch_model_fsdp", ".bin", SWI_ENTRY_FILE, SWI_PART_MODEL, "model", false},
+    {"optimizer", "", SWI_ENTRY_DIR, SWI_PART_OPTIMIZER, "optimizer", false},
+    {"optimizer", ".bin", SWI_ENTRY_FILE, SWI_PART_OPTIMIZER, "optimizer", false},
+    {"scheduler", ".bin", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, false},
+    {"scheduler", ".pt", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, false},
+    {"sampler", ".bin", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, false},
+    {"dl_state_dict", ".bin", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, false},
+    {"scaler", ".pt", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, false},
+    {"random_states", ".pkl", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, true},
+    {"rng_state", ".pth", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, true},
+    {"custom_checkpoint", ".pkl", SWI_ENTRY_FILE, SWI_PART_BESIDE, NULL, false},
 };
 
 /* TR-2: what a whole DCP folder of Lightning has beside. */
 #define META_NAME "meta.pt"
+/* Of "_12": longer numbers are no rank's. */
+#define RANK_DIGITS_MAX 9
 
 /* "" or "_12"; the length of what stands before the suffix, 0: another name. */
 static size_t numbered(const char *name, const convention *c, const char **number)
@@ -85,10 +88,12 @@ static sw_status add_entry(swi_trainer_parts *parts, const swi_listing_entry *e,
     for (size_t i = 0; i < sizeof conventions / sizeof conventions[0]; i++) {
         const convention *c = &conventions[i];
         const char *number;
-        swi_trainer_part part = {.kind = c->kind, .name = e->name};
+        swi_trainer_part part = {.kind = c->kind, .name = e->name, .rank = -1};
         size_t end = e->kind == c->entry ? numbered(e->name, c, &number) : 0;
         if (end == 0 || (c->entry == SWI_ENTRY_DIR && number == e->name + end))
             continue;
+        if (c->per_rank && number[0] == '_' && e->name + end - number <= RANK_DIGITS_MAX)
+            part.rank = strtoll(number + 1, NULL, 10);
         sw_status st = key_of(parts, c, e->name, end, number, &part.key, err);
         return st == SW_OK ? add(parts, &part, err) : st;
     }
@@ -108,8 +113,9 @@ static sw_status add_own(swi_trainer_parts *parts, const swi_listing *listing, s
 {
     const swi_listing_entry *index = swi_listing_find(listing, ".metadata");
     const swi_listing_entry *meta = swi_listing_find(listing, META_NAME);
-    const swi_trainer_part here = {.kind = SWI_PART_MODEL, .name = "", .key = ""};
-    const swi_trainer_part rest = {.kind = SWI_PART_BESIDE, .name = META_NAME, .key = ""};
+    const swi_trainer_part here = {.kind = SWI_PART_MODEL, .name = "", .key = "", .rank = -1};
+    const swi_trainer_part rest = {
+        .kind = SWI_PART_BESIDE, .name = META_NAME, .key = "", .rank = -1};
     bool own = false;
     for (size_t i = 0; !own && i < swi_listing_count(listing); i++)
         own = is_rank_file(swi_listing_at(listing, i));

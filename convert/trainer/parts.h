@@ -18,6 +18,7 @@ typedef struct swi_trainer_part {
     swi_part_kind kind;
     const char *name; /* in the folder; "": the folder itself; borrowed from the listing */
     const char *key;  /* of the state dict it goes under; "": it brings its own keys */
+    int64_t rank;     /* whose random states they are; -1: it is of no rank alone */
 } swi_trainer_part;
 
 typedef struct swi_trainer_parts {

@@ -13,10 +13,12 @@
 #include "base/text.h"
 #include "frameworks.h"
 #include "model/value.h"
+#include "ranges.h"
 #include "state/state.h"
 #include "trainer/parts.h"
 
 #define SHOWN_MAX 6
+#define GAPS_MAX ((uint64_t)1 << 20)
 
 /* A part that is open. */
 typedef struct open_part {
@@ -245,6 +247,26 @@ static sw_status say_other_models(reading *r, sw_error *err)
     return st;
 }
 
+/* TR-9: a rank that has no random states would go on with another's, or with new ones. */
+static sw_status say_gaps(reading *r, sw_error *err)
+{
+    const swi_finding_in in = {.severity = SW_WARNING, .code = "missing-part"};
+    swi_ranges gaps = {0};
+    int64_t next = 0;
+    for (size_t i = 0; i < r->parts.count; i++) {
+        const swi_trainer_part *part = &r->parts.items[i];
+        if (part->rank < 0)
+            continue;
+        for (; next < part->rank && gaps.count < GAPS_MAX; next++)
+            swi_ranges_add(&gaps, (uint64_t)next);
+        next = part->rank + 1;
+    }
+    if (gaps.count == 0)
+        return SW_OK;
+    return swi_report_add(r->o->report, &in, err, "there are no random states of ranks %s",
+                          swi_ranges_text(&gaps));
+}
+
 static sw_status say_parts(reading *r, sw_error *err)
 {
     const swi_finding_in in = {.severity = SW_NOTE, .code = "parts"};
@@ -275,6 +297,8 @@ static sw_status open_trainer(swi_opening *o, sw_error *err)
         st = say_parts(&r, err);
     if (st == SW_OK)
         st = say_other_models(&r, err);
+    if (st == SW_OK)
+        st = say_gaps(&r, err);
     o->proven = true;
     swi_buf_free(&r.shown);
     swi_trainer_parts_free(&r.parts);

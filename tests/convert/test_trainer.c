@@ -296,6 +296,21 @@ static void test_flipped(void **state)
     outcome_free(&o);
 }
 
+/* U1: which ranks have no random states is said; nobody gets another's. */
+static void test_missing_random_states(void **state)
+{
+    char *dir = harness_path(*state, "run"), *out = harness_path(*state, "out");
+    outcome o;
+    make_accelerate(dir);
+    make_random(harness_path(dir, "random_states_5.pkl"), 50);
+    run_convert(dir, out, &(sw_convert_options){.to = "fsdp2:dp=8"}, &o);
+    assert_fine(&o);
+    assert_found(&o, SW_WARNING, "missing-part", NULL, NULL, "no random states of ranks 2-4");
+    outcome_free(&o);
+    assert_ramp(out, "random_states_5.torch_manual_seed", 1, four, 50);
+    assert_absent(out, "random_states_2.torch_manual_seed");
+}
+
 /* A file of a rank each: more of them than descriptors. */
 static void test_many_random_states(void **state)
 {
@@ -324,6 +339,7 @@ int main(void)
         test_in_dir(test_levels),
         test_in_dir(test_damage),
         test_in_dir(test_flipped),
+        test_in_dir(test_missing_random_states),
         test_in_dir(test_many_random_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
