@@ -10,7 +10,8 @@
 
 /* ---- RF-9: one save, one step ---------------------------------------------------------------- */
 
-/* A counter of the whole run: what schedulers and trainers count. */
+/* A counter of the whole run: what schedulers and trainers count, and the optimizer: "state", a
+ * parameter, "step". */
 static bool is_counter(const swi_torch_leaf *leaf)
 {
     static const char *const counters[] = {"last_epoch", "_step_count", "global_step", "iteration"};
@@ -18,7 +19,8 @@ static bool is_counter(const swi_torch_leaf *leaf)
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         if (strcmp(last, counters[i]) == 0)
             return true;
-    return false;
+    return leaf->count >= 3 && strcmp(last, "step") == 0 &&
+           strcmp(leaf->parts[leaf->count - 3], "state") == 0;
 }
 
 /* Files of ranks that were at different steps are of different saves, whatever else fits. */

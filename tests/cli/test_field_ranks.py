@@ -160,6 +160,15 @@ def check_migration():
     save_ranks("b15", 4, lambda r: moments(r, 7.0 + (r == 2)), name="optim_world_size_{world}_rank_{rank}.pt")
     exits(1, "verify", "b15", say='optim_world_size_4_rank_2.pt: "optimizer.state.0.step": the copy')
     convert("b15", "fsdp2:dp=2", code=2, say="step")
+    # likewise where steps are plain numbers
+    def counted(rank):
+        state = moments(rank)
+        for one in state["state"].values():
+            one["step"] = 7 + (rank == 2)
+        return state
+    save_ranks("b15", 4, counted, name="optim_world_size_{world}_rank_{rank}.pt")
+    exits(1, "verify", "b15", say="rank 2 was at 8, and the first rank at 7")
+    convert("b15", "fsdp2:dp=2", code=2, say="different saves")
 
 
 # ---- accelerate: files of ranks beside other parts ----------------------------------------------------
