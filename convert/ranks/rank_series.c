@@ -349,29 +349,51 @@ static sw_status settle(const finding_rows *f, swi_rank_series *s, sw_error *err
     return st;
 }
 
-/* What ranks have for themselves may be a matter of some ranks; of all else every rank has a part.
- */
+/* The name that the file of a rank would have, as wide a number as those that are there. */
+static sw_status name_of_rank(const swi_rank_series *s, uint64_t rank, swi_buf *out, sw_error *err)
+{
+    swi_series_name n = {0};
+    const char *name = s->files[0].name;
+    bool is = swi_series_name_parse(name, &n);
+    int width = is && name[n.rank_at] == '0' ? (int)n.rank_digits : 1;
+    sw_status st = swi_buf_printf(out, err, "%.*s%0*" PRIu64 "%s", (int)n.rank_at, name, width,
+                                  rank, name + n.rank_at + n.rank_digits);
+    return st == SW_OK ? swi_buf_u8(out, 0, err) : st;
+}
+
+/* Of what ranks have for themselves some may have nothing; of all else every rank has a part. */
 static sw_status say_missing(const finding_rows *f, const swi_rank_series *s, sw_error *err)
 {
     swi_ranges gone = {0};
+    swi_buf name = {0};
+    uint64_t first = 0;
     size_t at = 0;
     bool own = s->role == SW_ROLE_OTHER;
     for (uint64_t rank = 0; rank < f->folder->world; rank++) {
-        if (at < s->count && s->files[at].rank == rank)
+        if (at < s->count && s->files[at].rank == rank) {
             at++;
-        else
-            swi_ranges_add(&gone, rank);
+            continue;
+        }
+        first = gone.count == 0 ? rank : first;
+        swi_ranges_add(&gone, rank);
     }
     if (gone.count == 0)
         return SW_OK;
+    sw_status st = name_of_rank(s, first, &name, err);
     swi_finding_in in = {.severity = own ? SW_WARNING : SW_DEFECT,
                          .status = SW_ERR_INCOMPLETE,
                          .code = "missing-file",
-                         .file = s->pattern};
+                         .file = (const char *)name.data};
+    swi_quoted q;
     if (!own)
         swi_opening_incomplete(f->o);
-    return swi_report_add(f->o->report, &in, err, "of rank%s %s of %" PRIu64 " there is no file",
-                          gone.count > 1 ? "s" : "", swi_ranges_text(&gone), f->folder->world);
+    if (st == SW_OK)
+        st = swi_report_add(f->o->report, &in, err,
+                            "of rank%s %s of %" PRIu64 " there is no file (%s)",
+                            gone.count > 1 ? "s" : "", swi_ranges_text(&gone), f->folder->world,
+                            swi_quote_str(&q, s->pattern));
+    swi_buf_free(&name);
+    return st;
 }
 
 /* ---- RS-5: where they go -------------------------------------------------------------------- */

@@ -263,8 +263,9 @@ static inline void rank_copy_tensor(const sw_checkpoint *c, const char *name, co
     free(data);
 }
 
-/* Its tensors, each item (the first part of the name) in a file a rank; no values. */
-static inline void rank_copy(const char *from, const char *dir)
+/* Its tensors, each item (the first part of the name) in a file a rank; no values. `series`: names
+ * alone bind the files together. */
+static inline void rank_copy(const char *from, const char *dir, bool series)
 {
     static const char *const items[] = {"model", "optimizer"};
     sw_checkpoint *c = open_good(from);
@@ -281,13 +282,17 @@ static inline void rank_copy(const char *from, const char *dir)
                 if (strncmp(t.name, items[i], size) == 0 && t.name[size] == '.')
                     rank_copy_tensor(c, t.name, t.name + size + 1, rank, w, &tensors);
             torch_say(w, "u");
-            torch_write_zip(w, harness_path(dir, "%s_%d.pt", items[i], rank), NULL);
+            torch_write_zip(w,
+                            series ? harness_path(dir, "%s_world_size_2_rank_%d.pt", items[i], rank)
+                                   : harness_path(dir, "%s_%d.pt", items[i], rank),
+                            NULL);
             torch_free(w);
         }
         rank_item(&metadata, items[i], &tensors);
         swi_buf_free(&tensors);
     }
-    rank_meta_items(dir, &metadata);
+    if (!series)
+        rank_meta_items(dir, &metadata);
     swi_buf_free(&metadata);
     sw_checkpoint_close(c);
 }

@@ -76,16 +76,16 @@ static void add_fixture(const char *framework, const char *target)
 }
 
 /* The sample as files of two ranks, which nothing writes here. */
-static void add_ranks(void)
+static void add_ranks(bool series)
 {
     fixture *f = &all.fixtures[all.count];
     *f = (fixture){.framework = "ranks",
                    .name = "ranks",
                    .dir = harness_path(all.home, "fixture-%zu/checkpoint", all.count),
-                   .binder = "metadata.pkl"};
+                   .binder = series ? NULL : "metadata.pkl"};
     harness_write_text(harness_path(all.home, "fixture-%zu/note", all.count), "beside it\n");
     all.count++;
-    rank_copy(all.fixtures[0].dir, f->dir);
+    rank_copy(all.fixtures[0].dir, f->dir, series);
 }
 
 /* The sample in two parts beside each other. What is wrong with their files is said of them. */
@@ -126,7 +126,8 @@ static int make_fixtures(void **state)
     add_fixture("hf", "hf:shard=50KB");
     add_fixture("torch", "torch:form=legacy");
     add_fixture("vllm", "vllm:part=20KB");
-    add_ranks();
+    add_ranks(false);
+    add_ranks(true);
     add_trainer();
     return 0;
 }
