@@ -33,6 +33,8 @@ def expect_values(folder, name, shape, elements):
 
 
 def convert(source, target, *more, code=0, say=None):
+    if os.path.isfile("out"):
+        os.remove("out")
     shutil.rmtree("out", ignore_errors=True)
     run = exits(code, "convert", source, "out", "--to", target, *more, say=say)
     expect(f"{source} to {target}: nothing under the name of a refused one",
@@ -70,6 +72,31 @@ def check_scopes():
         run = exits(0, "inspect", "out", "--values")
         for r in range(4):
             expect(f"dp_rank_{r} at {ranks} ranks", f"dataloader.dp_rank_{r} = " in run.out, run)
+
+
+def check_success():
+    # B1: done means that it is there and can be read; words for targets are what they are
+    state = {"a": floats([1], [1]), "b": floats([2], [1]), "c": floats([3], [1])}
+    torch_save("b1.pt", state)
+    for target in ("hf", "torch", "ddp", "dcp", "fsdp2:dp=2"):
+        convert("b1.pt", target)
+        exits(0, "verify", "out")
+    for target in ("HF", "Torch", "nonsense", "fsdp1:dp=2,mode=LOCAL", "fsdp1:dp=2,mode=other", ""):
+        convert("b1.pt", target, code=2)
+    # B2: names with what the loader wants before them
+    convert("b1.pt", "hf", "--add-prefix", "model.")
+    expect_values("out", "model.a", [1], [1])
+    os.rename("out", "b2")
+    convert("b2", "hf", "--strip-prefix", "model.")
+    expect_values("out", "a", [1], [1])
+    # B4: what is on one side only is found, on both
+    torch_save("b4.pt", {"a": state["a"], "b": state["b"], "d": floats([3], [1])})
+    run = exits(1, "diff", "b1.pt", "b4.pt", "--json")
+    found = {d.get("name_a", d.get("name_b")): d["kind"] for d in json.loads(run.out)["differences"]}
+    expect("b4: both", found == {"c": "only-a", "d": "only-b"}, run)
+    # J2: the same tensors under two prefixes
+    torch_save("j2.pt", {f"model.{name}": tensor for name, tensor in state.items()})
+    exits(0, "diff", "b1.pt", "j2.pt")
 
 
 # ---- J1, M3: names in wrappers ----------------------------------------------------------------------
@@ -111,6 +138,19 @@ def check_states():
     convert("m7.pt", "fsdp2:dp=2")
     expect_values("out", "optimizer.state.w.exp_avg_sq_row", [4], range(4))
     expect_values("out", "optimizer.state.w.exp_avg_sq_col", [3], range(3))
+    # M2, M10: numbers become names where one order fits, never by position alone
+    def numbered(groups):
+        number = sum(map(len, groups))
+        torch_save("m2.pt", {"model": {name: floats([1] * 4, [2, 2]) for name in "abc"},
+                             "optimizer": {"state": {i: {"exp_avg": floats([i] * 4, [2, 2])} for i in range(number)},
+                                           "param_groups": [{"params": group} for group in groups]}})
+    numbered([[0, 1, 2]])
+    convert("m2.pt", "fsdp2:dp=2")
+    for name, number in (("a", 0), ("b", 1), ("c", 2)):
+        expect_values("out", f"optimizer.state.{name}.exp_avg", [2, 2], [number] * 4)
+    for groups, said in (([[0, 2], [1]], "both fit all shapes"), ([[0, 1, 2, 3]], "OPT-8")):
+        numbered(groups)
+        convert("m2.pt", "fsdp2:dp=2", code=2, say=said)
     # M11: what is there is listed
     state["lr_scheduler"] = {"last_epoch": 3}
     state["step"] = 7
@@ -143,6 +183,19 @@ def check_tied():
     expect("g2: both are named", EMBED in run.err and head in run.err, run)
     convert("g2.pt", "hf", "--assets", "assets", "--untie")
     expect_values("out", head, [10, 4], same[:-1] + [77])
+
+
+def check_heads():
+    # G6: a second head that differs by one value is a tensor of its own
+    torch_save("g6.pt", {"lm_head.weight": floats(range(8), [4, 2]),
+                         "mtp.head.weight": floats([0, 1, 2, 3, 4, 5, 6, 8], [4, 2])})
+    convert("g6.pt", "hf")
+    expect_values("out", "mtp.head.weight", [4, 2], [0, 1, 2, 3, 4, 5, 6, 8])
+    # K4: numbers that are none, which the source had not
+    torch_save("k4.pt", {"lm_head.weight": floats([0, 1, float("nan"), 3, 4, 5, 6, 7], [4, 2])})
+    exits(0, "verify", "k4.pt", "--level", "values", say="nan")
+    run = exits(1, "diff", "k4.pt", "g6.pt", "--only", "lm_head*")
+    expect("k4: where", "[1, 0]" in run.out, run)
 
 
 # ---- U1: random states of ranks ---------------------------------------------------------------------
@@ -190,8 +243,8 @@ def check_resources():
 
 
 def main():
-    for check in (check_factor, check_scopes, check_wrappers, check_states, check_tied,
-                  check_random_states, check_resources):
+    for check in (check_factor, check_scopes, check_success, check_wrappers, check_states, check_tied,
+                  check_heads, check_random_states, check_resources):
         check()
     _cli.finish()
 
