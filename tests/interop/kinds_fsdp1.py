@@ -111,7 +111,7 @@ def wrap(run, model):
 
 def make_optimizer(run, model, foreach=False):
     """Two groups where there are two units, or parameters of one and of more dimensions."""
-    chosen = [(n, p) for n, p in model.named_parameters() if run.frozen != "left" or p.requires_grad]
+    chosen = [(clean(n), p) for n, p in model.named_parameters() if run.frozen != "left" or p.requires_grad]
     if run.grouping == "dims":
         first = [p for n, p in chosen if not n.endswith("norm.weight")]
         rest = [p for n, p in chosen if n.endswith("norm.weight")]  # a slice has one dimension, too
@@ -367,7 +367,7 @@ KINDS = {
     "fsdp1_local": local("plain", **FLAT),
     "fsdp1_local_w3": local("verl", world=3, **FLAT),
     "fsdp1_local_root": local("plain", root=True, **FLAT),
-    "fsdp1_local_w8": local("verl", **SMALL, **FLAT),
+    "fsdp1_local_w8": local("verl", groups="one", **SMALL, **FLAT),
     "fsdp1_local_bf16": local("plain", world=2, bf16=True, **FLAT),
     "fsdp1_local_tied": local("plain", world=2, tied=True, **FLAT),
     "fsdp1_local_frozen": local("plain", world=2, frozen="kept", **FLAT),

@@ -47,13 +47,13 @@ def load_files(path, model, optimizer):
 
 
 def load_plain(path, model, optimizer):
-    state = torch.load(path, weights_only=True)
+    state = torch.load(path, weights_only=False)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
 
 
 def load_named(path, model, optimizer):
-    state = torch.load(path, weights_only=True)
+    state = torch.load(path, weights_only=False)
     dsd.set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
 
@@ -66,14 +66,15 @@ def load_dcp_as(kind):
     def load(path, model, optimizer):
         with fsdp1.under(kind, model):
             state = {"model": model.state_dict(), "optimizer": FSDP.optim_state_dict(model, optimizer)}
-            dcp.load(state, checkpoint_id=path)
+            with torch.no_grad():  # flat parameters of another number of shards are read into by parts
+                dcp.load(state, checkpoint_id=path)
             set_fsdp1(model, optimizer, state)
     return load
 
 
 def load_full(path, model, optimizer):
     with fsdp1.under(fsdp1.FULL, model):
-        set_fsdp1(model, optimizer, torch.load(path, weights_only=True))
+        set_fsdp1(model, optimizer, torch.load(path, weights_only=False))
 
 
 def load_files_as(kind):
