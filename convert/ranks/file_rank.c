@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dcp/dcp.h"
+#include "ranks/rank_series.h"
 #include "sharded/rank_name.h"
 
 /* As rank_name.h has them. */
@@ -48,5 +49,8 @@ int64_t swi_file_rank(const char *path)
     }
     if (rank < 0)
         rank = shard_rank(name);
+    swi_series_name series;
+    if (rank < 0 && swi_series_name_parse(name, &series))
+        rank = (int64_t)series.rank;
     return rank >= 0 ? rank : item_rank(name);
 }

@@ -6,7 +6,8 @@
 
 /*
  * "__3_0.distcp", "shard-00004-model-...", "model_3.pt", "consolidated.03.pth",
- * "model-rank-3-part-0.safetensors" (in any folder) -> 3; -1: another name.
+ * "model_world_size_8_rank_3.pt", "model-rank-3-part-0.safetensors" (in any folder) -> 3; -1:
+ * another name.
  */
 int64_t swi_file_rank(const char *path);
 

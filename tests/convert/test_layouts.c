@@ -303,6 +303,7 @@ static void files_have_ranks(void **state)
         {"__x_0.distcp", -1},
         {"__12345678901_0.distcp", -1},
         {"model_.pt", -1},
+        {"model_world_size_8_rank_3.pt", 3},
         {"", -1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
