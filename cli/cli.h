@@ -42,7 +42,7 @@ typedef struct opt {
 /* What every verb takes. */
 typedef struct common {
     bool json, quiet, help;
-    sw_open_options open; /* --from, --map, --config */
+    sw_open_options open; /* --from, --map, --config, --shapes */
     uint32_t threads;
     uint64_t memory_bytes;
     const char *positional[4];

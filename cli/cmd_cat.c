@@ -14,6 +14,7 @@ static const char help[] =
     "usage: shardwright cat PATH TENSOR[REGION] [options]\n"
     "  REGION   one entry per axis, as in Python: 3, 2:5, :4, 10:, :\n"
     "  --raw    the bytes, row-major and little-endian, instead of text\n"
+    "  --shapes PATH   what flat parameters (FSDP1) are made of; see shardwright inspect\n"
     "  --from NAME, --json\n"
     "\n"
     "exit codes: 0; 2 could not (no such tensor, a hole in the region, corrupt)\n";

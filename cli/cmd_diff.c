@@ -22,6 +22,7 @@ static const char help[] =
     "                        floating-point type; NaN is equal to NaN\n"
     "  --only GLOB           tensors and values by name; repeatable\n"
     "  --expect-change GLOB  these tensors must differ, all others must not; repeatable\n"
+    "  --shapes PATH         what flat parameters (FSDP1) are made of; see shardwright inspect\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet (only the exit code)\n"
     "\n"
     "exit codes: 0 equal, or different only where that was expected; 1 different; 2 could not\n"

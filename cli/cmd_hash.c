@@ -18,6 +18,7 @@ static const char help[] =
     "  --section NAME the part of the saved state dict that is the model (implies --weights)\n"
     "  --as TYPE      cast floating-point tensors first: bf16, f16, f32, f64\n"
     "  --only GLOB    tensors by name; repeatable\n"
+    "  --shapes PATH  what flat parameters (FSDP1) are made of; see shardwright inspect\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
     "exit codes: 0 done; 2 could not (damaged, unknown, I/O); 5 FILE exists\n"

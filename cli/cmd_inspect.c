@@ -17,10 +17,13 @@ static const char help[] =
     "  --values         everything that is not a tensor\n"
     "  --files          the files that hold it\n"
     "  --emit-layout    which elements each rank holds, as a file for convert --layout\n"
+    "  --emit-shapes    names, sizes and order of the model's parameters, as a file for --shapes\n"
+    "  --shapes PATH    what flat parameters (FSDP1) are made of: a state dict of torch.save, a\n"
+    "                   configuration, or a document as --emit-shapes writes it\n"
     "  --from NAME, --json, --quiet\n"
     "\n"
     "exit codes: 0; 1 a defect shows in the metadata (holes, missing files), or the layout does\n"
-    "not tell of all tensors; 2 could not;\n"
+    "not tell of all tensors; 2 could not, or no order of parameters is known;\n"
     "5 unsafe content\n";
 
 #define VALUE_CHARS 200
@@ -28,13 +31,15 @@ static const char help[] =
 typedef struct run {
     common c;
     const char *tensors;
-    bool tree, values, files, emit_layout;
+    bool tree, values, files, emit_layout, emit_shapes;
     sw_checkpoint *checkpoint;
     const sw_catalog *catalog;
     sw_report *report;
     sw_error err;
     uint64_t role_count[3], dtype_count[SW_DTYPE_COUNT], bytes, holes;
-    bool unsafe, untold;
+    bool unsafe;
+    uint64_t untold;  /* tensors of which a layout that was asked for does not tell */
+    sw_status undone; /* why a document that was asked for is not there */
 } run;
 
 /* Keeps the first value that could not be read, for the exit code. */
@@ -344,29 +349,40 @@ static int exit_of_value(sw_status st)
 
 static int exit_code(const run *r, sw_status st)
 {
-    if (st != SW_OK)
-        return exit_of(st);
+    if (st != SW_OK || r->undone != SW_OK)
+        return exit_of(st != SW_OK ? st : r->undone);
     if (r->unsafe || sw_report_total(r->report, SW_DANGER) > 0)
         return EXIT_REFUSED;
     int code = exit_of_value(r->err.status);
     if (code != EXIT_DONE && code != EXIT_FOUND)
         return code;
-    return r->untold || sw_report_total(r->report, SW_DEFECT) > 0 ? EXIT_FOUND : code;
+    return r->untold > 0 || sw_report_total(r->report, SW_DEFECT) > 0 ? EXIT_FOUND : code;
 }
 
-static void json_layout(run *r, json *j)
+/* What --emit-layout or --emit-shapes asks for. */
+static sw_status make_document(run *r, char **text, sw_error *err)
+{
+    size_t untold = 0;
+    if (r->emit_shapes)
+        return sw_checkpoint_shapes(r->checkpoint, &r->c.open, text, err);
+    sw_status st = sw_checkpoint_layout(r->checkpoint, text, &untold, err);
+    r->untold = st == SW_OK ? untold : 0;
+    return st;
+}
+
+static void json_document(run *r, json *j)
 {
     char *text = NULL;
-    size_t untold = 0;
     sw_error err = {0};
-    if (sw_checkpoint_layout(r->checkpoint, &text, &untold, &err) != SW_OK) {
+    r->undone = make_document(r, &text, &err);
+    if (r->undone != SW_OK) {
         keep_error(r, &err);
         return;
     }
-    json_text(j, "layout", text);
-    json_number(j, "layout_lacks", untold);
+    json_text(j, r->emit_shapes ? "shapes" : "layout", text);
+    if (r->emit_layout)
+        json_number(j, "layout_lacks", r->untold);
     free(text);
-    r->untold = untold > 0;
 }
 
 static int show_json(run *r, sw_status st)
@@ -377,8 +393,8 @@ static int show_json(run *r, sw_status st)
     json_text(&j, "path", r->c.positional[0]);
     if (st == SW_OK)
         json_catalog(r, &j);
-    if (st == SW_OK && r->emit_layout)
-        json_layout(r, &j);
+    if (st == SW_OK && (r->emit_layout || r->emit_shapes))
+        json_document(r, &j);
     if (r->err.status != SW_OK)
         json_error(&j, &r->err);
     json_findings(&j, r->report);
@@ -414,18 +430,16 @@ static int show_text(run *r, sw_status st)
 }
 
 /* The document alone, so that it can go into a file. */
-static int show_layout(run *r)
+static int show_document(run *r)
 {
     char *text = NULL;
-    size_t untold = 0;
-    sw_status st = sw_checkpoint_layout(r->checkpoint, &text, &untold, &r->err);
-    if (st != SW_OK) {
+    r->undone = make_document(r, &text, &r->err);
+    if (r->undone != SW_OK) {
         show_error("inspect", &r->err);
-        return exit_of(st);
+        return exit_of(r->undone);
     }
     fputs(text, stdout);
     free(text);
-    r->untold = untold > 0;
     show_findings(&r->c, r->report, stderr);
     return exit_code(r, SW_OK);
 }
@@ -434,18 +448,17 @@ static int show(run *r, sw_status st)
 {
     if (r->c.json)
         return show_json(r, st);
-    return st == SW_OK && r->emit_layout ? show_layout(r) : show_text(r, st);
+    return st == SW_OK && (r->emit_layout || r->emit_shapes) ? show_document(r) : show_text(r, st);
 }
 
 int cmd_inspect(int argc, char **argv)
 {
     run r = {0};
-    const opt options[] = {{"--tensors", OPT_TEXT, &r.tensors},
-                           {"--tree", OPT_FLAG, &r.tree},
-                           {"--values", OPT_FLAG, &r.values},
-                           {"--files", OPT_FLAG, &r.files},
-                           {"--emit-layout", OPT_FLAG, &r.emit_layout}};
-    if (!parse_options(argc, argv, options, 5, 1, &r.c))
+    const opt options[] = {
+        {"--tensors", OPT_TEXT, &r.tensors},         {"--tree", OPT_FLAG, &r.tree},
+        {"--values", OPT_FLAG, &r.values},           {"--files", OPT_FLAG, &r.files},
+        {"--emit-layout", OPT_FLAG, &r.emit_layout}, {"--emit-shapes", OPT_FLAG, &r.emit_shapes}};
+    if (!parse_options(argc, argv, options, sizeof options / sizeof options[0], 1, &r.c))
         return EXIT_USAGE;
     if (r.c.help) {
         fputs(help, stdout);
@@ -453,6 +466,11 @@ int cmd_inspect(int argc, char **argv)
     }
     if (r.c.positional_count != 1) {
         fputs("shardwright inspect: a path is needed; see shardwright inspect --help\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (r.emit_layout && r.emit_shapes) {
+        fputs("shardwright inspect: --emit-layout and --emit-shapes are two files; ask for one\n",
+              stderr);
         return EXIT_USAGE;
     }
     sw_verify_options as_run = {.open = r.c.open};

@@ -26,6 +26,8 @@ static const char help[] =
     "                   tied ones equal. --map NAME|FILE: by another map, or one that the\n"
     "                   configuration does not name\n"
     "  --section NAME   for these two: the part of the saved state dict that is the model\n"
+    "  --shapes PATH    what flat parameters (FSDP1) are made of: a state dict of torch.save, a\n"
+    "                   configuration, or a document as inspect --emit-shapes writes it\n"
     "  --from NAME, --threads N, --memory SIZE, --json, --quiet\n"
     "\n"
     "exit codes: 0 nothing found; 1 a defect (cut, missing, corrupt, contradictory, not as "

@@ -142,6 +142,7 @@ bool parse_options(int argc, char **argv, const opt *options, size_t count, size
         {"--from", OPT_TEXT, &c->open.from},
         {"--map", OPT_TEXT, &c->open.map},
         {"--config", OPT_TEXT, &c->open.config},
+        {"--shapes", OPT_TEXT, &c->open.shapes},
         {"--threads", OPT_COUNT, &c->threads},
         {"--memory", OPT_BYTES, &c->memory_bytes},
     };

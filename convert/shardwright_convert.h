@@ -83,6 +83,16 @@ SW_API void sw_checkpoint_split_name(const sw_checkpoint *checkpoint, size_t ten
 SW_API SW_MUST_USE sw_status sw_checkpoint_layout(const sw_checkpoint *checkpoint, char **text,
                                                   size_t *untold, sw_error *err);
 
+/*
+ * The names, sizes and order of the model's parameters, as a document of specs/shapes.md (SHP-10)
+ * for sw_open_options.shapes: in the order of the saved state dict, else by the map and the
+ * configuration that `options` (may be NULL) names or that lie there. SW_ERR_UNSUPPORTED: neither
+ * tells an order. Free *text with free().
+ */
+SW_API SW_MUST_USE sw_status sw_checkpoint_shapes(const sw_checkpoint *checkpoint,
+                                                  const sw_open_options *options, char **text,
+                                                  sw_error *err);
+
 /* ---- verifying ---------------------------------------------------------------------------- */
 
 typedef enum sw_level {

@@ -81,6 +81,22 @@ int64_t swi_shapes_find(const swi_shapes *s, const char *name)
     return swi_names_find(s->names, name, strlen(name));
 }
 
+/* The one that all those tied to it are other names of. */
+static int64_t first_of(const swi_shapes *s, int64_t i)
+{
+    while (s->items[i].tied_to >= 0)
+        i = s->items[i].tied_to;
+    return i;
+}
+
+void swi_shapes_tie(swi_shapes *s, int64_t a, int64_t b)
+{
+    a = first_of(s, a);
+    b = first_of(s, b);
+    if (a != b)
+        s->items[a > b ? a : b].tied_to = a > b ? b : a;
+}
+
 void swi_shapes_settle_ties(swi_shapes *s)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -92,23 +108,6 @@ void swi_shapes_settle_ties(swi_shapes *s)
 
 /* ---- of a model -------------------------------------------------------------------------------
  */
-
-/* The one that all those tied to it are other names of. */
-static int64_t first_of(const swi_shapes *s, int64_t i)
-{
-    while (s->items[i].tied_to >= 0)
-        i = s->items[i].tied_to;
-    return i;
-}
-
-/* A map may tie a tensor to one behind it: the module has the first. */
-static void tie(swi_shapes *s, int64_t a, int64_t b)
-{
-    a = first_of(s, a);
-    b = first_of(s, b);
-    if (a != b)
-        s->items[a > b ? a : b].tied_to = a > b ? b : a;
-}
 
 static sw_status add_model(swi_shapes *s, const swi_model *model, size_t side, sw_error *err)
 {
@@ -126,7 +125,7 @@ static sw_status add_model(swi_shapes *s, const swi_model *model, size_t side, s
     for (size_t i = 0; st == SW_OK && swi_model_tensor_at(model, side, i, &t); i++) {
         const int64_t to = t.tied_to != NULL ? swi_shapes_find(s, t.tied_to) : -1;
         if (to >= 0)
-            tie(s, (int64_t)i, to);
+            swi_shapes_tie(s, (int64_t)i, to); /* a map may tie it to one behind it */
     }
     for (size_t i = 0; st == SW_OK && i < swi_model_copy_count(model, side); i++) {
         if (!swi_model_copy_at(model, side, i, &t))

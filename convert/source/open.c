@@ -202,6 +202,15 @@ static sw_status note_sections(sw_checkpoint *c, sw_error *err)
     return st;
 }
 
+static sw_status say_unused(const sw_open_options *options, sw_report *report, sw_error *err)
+{
+    const swi_finding_in in = {.severity = SW_WARNING, .code = "shapes-unused"};
+    if (options == NULL || options->shapes == NULL)
+        return SW_OK;
+    return swi_report_add(report, &in, err,
+                          "--shapes is not needed: nothing that was read is a flat parameter");
+}
+
 /* What has rows is read without them, if it is known what is in them. */
 static sw_status undo_rows(sw_checkpoint **checkpoint, const sw_open_options *options,
                            sw_report *report, sw_error *err)
@@ -215,8 +224,10 @@ static sw_status undo_rows(sw_checkpoint **checkpoint, const sw_open_options *op
     swi_unflat *unflat = NULL;
     sw_catalog *catalog = NULL;
     sw_status st = swi_note_named_rows(base, &base->rows, err);
-    if (st != SW_OK || base->rows.row_count == 0)
+    if (st != SW_OK)
         return st;
+    if (base->rows.row_count == 0)
+        return say_unused(options, report, err);
     st = swi_unflatten(&in, &unflat, &catalog, err);
     if (st != SW_OK || unflat == NULL)
         return st;

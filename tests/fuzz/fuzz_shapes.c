@@ -1,6 +1,7 @@
 /*
  * Any bytes as a document of shapes. What is read has distinct names, sizes that can be counted and
- * ties to tensors of the same size before them.
+ * ties to tensors of the same size before them; it can be
+ * written or is refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,17 @@ static void check(const swi_shapes *s)
     }
 }
 
+/* What is written has been read again and found the same. */
+static void write_again(const swi_shapes *s)
+{
+    swi_buf text = {0};
+    sw_error err = {0};
+    sw_status st = swi_shapes_write(s, &text, &err);
+    must(st == SW_OK || st == SW_ERR_UNSUPPORTED);
+    must((st == SW_OK) == (text.size > 0));
+    swi_buf_free(&text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const swi_shapes_ask ask = {.alone = true};
@@ -48,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check(s);
+    write_again(s);
     swi_shapes_free(s);
     return 0;
 }

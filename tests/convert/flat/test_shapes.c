@@ -1,85 +1,9 @@
 /* Shapes from state dicts, configurations and documents: what is read, in which order, and what is
  * refused where (SHP-n). */
-#include "convert/torch_fixture.h"
-
-#include "flat/shapes_parts.h"
-#include "map/model.h"
-
-static char *in(void **state, const char *name)
-{
-    return harness_path(*state, "%s", name);
-}
-
-/* "NAME [2,3] buffer maybe = OWNER", a line each; what is said of all of them at the end. */
-static char *show(const swi_shapes *s)
-{
-    swi_buf out = {0};
-    sw_error err = {0};
-    for (size_t i = 0; i < s->count; i++) {
-        const swi_shape *t = &s->items[i];
-        assert_int_equal(swi_shapes_find(s, t->name), i);
-        assert_ok(swi_buf_printf(&out, &err, "%s [", t->name), &err);
-        for (uint32_t k = 0; k < t->axes; k++)
-            assert_ok(
-                swi_buf_printf(&out, &err, "%s%lld", k > 0 ? "," : "", (long long)t->shape[k]),
-                &err);
-        assert_ok(swi_buf_printf(&out, &err, "]%s%s%s%s\n", t->buffer ? " buffer" : "",
-                                 t->may_be ? " maybe" : "", t->tied_to >= 0 ? " = " : "",
-                                 t->tied_to >= 0 ? s->items[t->tied_to].name : ""),
-                  &err);
-        assert_true(t->tied_to < (int64_t)i);
-    }
-    if (!s->ordered)
-        assert_ok(swi_buf_printf(&out, &err, "unordered: %s\n", s->unordered), &err);
-    if (s->has_units)
-        assert_ok(swi_buf_append_str(&out, "units:", &err), &err);
-    for (size_t i = 0; i < s->unit_count; i++)
-        assert_ok(swi_buf_printf(&out, &err, " %s", swi_pattern_text(s->units[i])), &err);
-    if (s->has_units)
-        assert_ok(swi_buf_append_str(&out, "\n", &err), &err);
-    if (s->use_orig_params >= 0)
-        assert_ok(swi_buf_printf(&out, &err, "original: %d\n", s->use_orig_params), &err);
-    if (s->align > 0)
-        assert_ok(swi_buf_printf(&out, &err, "align: %u\n", s->align), &err);
-    assert_ok(swi_buf_u8(&out, 0, &err), &err);
-    return (char *)out.data;
-}
-
-static void assert_shows(swi_shapes *s, const char *expected)
-{
-    char *shown = show(s);
-    assert_string_equal(shown, expected);
-    assert_int_equal(swi_shapes_find(s, "no such name"), -1);
-    free(shown);
-    swi_shapes_free(s);
-}
-
-static void assert_reads(const char *path, const char *map, const char *expected)
-{
-    swi_shapes *s = NULL;
-    sw_error err = {0};
-    assert_ok(swi_shapes_read(path, map, NULL, &s, &err), &err);
-    assert_shows(s, expected);
-}
-
-static void assert_no_read(const char *path, const char *map, sw_status status, const char *says)
-{
-    swi_shapes *s = NULL;
-    sw_error err = {0};
-    assert_int_equal(swi_shapes_read(path, map, NULL, &s, &err), status);
-    assert_error(&err, status, says);
-    assert_contains(err.text, "--shapes: ");
-    assert_null(s);
-}
+#include "convert/flat/shapes_fixture.h"
 
 /* ---- documents ---------------------------------------------------------------------------------
  */
-
-static sw_status parse(const char *text, swi_shapes **out, sw_error *err)
-{
-    const swi_shapes_ask ask = {.alone = true};
-    return swi_shapes_parse(text, strlen(text), "s.yaml", &ask, out, err);
-}
 
 typedef struct good {
     const char *text, *shown;
@@ -206,48 +130,13 @@ static void wrong_documents_are_refused_at_the_place(void **state)
 /* ---- state dicts -------------------------------------------------------------------------------
  */
 
-static const int64_t two_three[] = {2, 3}, three[] = {3}, one[] = {1};
-
-/* In an order that is not that of names; a tie, a slice, an integer and a second view. */
-static void say_module(torch_world *w, const char *prefix)
-{
-    static const float data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-    static const int64_t step[] = {5};
-    static const int64_t row[] = {3, 1};
-    char key[64];
-    size_t s = torch_storage(w, "FloatStorage", 4, data, sizeof data);
-    snprintf(key, sizeof key, "%sz.w", prefix);
-    torch_key(w, key);
-    torch_view(w, s, 0, 2, two_three, row);
-    snprintf(key, sizeof key, "%sa.w", prefix);
-    torch_ramp(w, key, 2, two_three, 7);
-    snprintf(key, sizeof key, "%sa.count", prefix);
-    torch_key(w, key);
-    torch_view(w, torch_storage(w, "LongStorage", 8, step, 8), 0, 1, one, one);
-    snprintf(key, sizeof key, "%spart", prefix);
-    torch_key(w, key);
-    torch_view(w, s, 0, 1, three, one);
-    snprintf(key, sizeof key, "%shead.w", prefix);
-    torch_key(w, key);
-    torch_view(w, s, 0, 2, two_three, row);
-}
-
-#define MODULE                                                                                     \
-    "z.w [2,3] maybe\na.w [2,3] maybe\na.count [1] buffer\npart [3] maybe\n"                       \
-    "head.w [2,3] maybe = z.w\n"
-
 static void state_dicts_have_their_own_order(void **state)
 {
-    torch_world *w = torch_begin(false);
-    torch_say(w, "} (");
-    say_module(w, "");
-    torch_say(w, "u");
-    torch_write_zip(w, in(state, "net.pt"), NULL);
+    write_module(in(state, "net.pt"), "");
     assert_reads(in(state, "net.pt"), NULL, MODULE);
-    torch_write_zip(w, in(state, "odd.name"), NULL);
+    write_module(in(state, "odd.name"), "");
     assert_reads(in(state, "odd.name"), NULL, MODULE);
-    torch_free(w);
-    w = torch_begin(true);
+    torch_world *w = torch_begin(true);
     torch_say(w, "} (");
     say_module(w, "");
     torch_say(w, "u");
@@ -256,8 +145,28 @@ static void state_dicts_have_their_own_order(void **state)
     torch_free(w);
 }
 
-/* Of a training checkpoint the model alone, however it is wrapped; ties of other parts do not
- * count, but two of the model's that are one with them are tied. */
+/* Two of the model are one tensor that another part has too, and has first. */
+static void ties_across_parts_are_ties_of_the_model(void **state)
+{
+    torch_world *w = torch_begin(false);
+    static const float data[3] = {1, 2, 3};
+    size_t s = torch_storage(w, "FloatStorage", 4, data, sizeof data);
+    torch_say(w, "} ( 'ema' } (");
+    torch_key(w, "x");
+    torch_view(w, s, 0, 1, three, one);
+    torch_say(w, "u 'model' } (");
+    torch_ramp(w, "first", 1, three, 0);
+    torch_key(w, "x");
+    torch_view(w, s, 0, 1, three, one);
+    torch_key(w, "y");
+    torch_view(w, s, 0, 1, three, one);
+    torch_say(w, "u u");
+    torch_write_zip(w, in(state, "run.pt"), NULL);
+    torch_free(w);
+    assert_reads(in(state, "run.pt"), NULL, "first [3] maybe\nx [3] maybe\ny [3] maybe = x\n");
+}
+
+/* Of a training checkpoint the model alone, however it is wrapped. */
 static void the_model_of_a_checkpoint_is_taken(void **state)
 {
     torch_world *w = torch_begin(false);
@@ -403,9 +312,9 @@ static void known_models_need_no_map(void **state)
     assert_ok(swi_shapes_read(in(state, "config.json"), NULL, NULL, &s, &err), &err);
     assert_string_equal(s->items[0].name, "model.embed_tokens.weight");
     assert_true(s->ordered);
-    const int64_t head = swi_shapes_find(s, "lm_head.weight");
-    if (head >= 0)
-        assert_int_equal(s->items[head].tied_to, 0);
+    assert_string_equal(s->items[s->count - 1].name, "lm_head.weight");
+    assert_int_equal(s->items[s->count - 1].tied_to, 0);
+    assert_int_equal(s->items[s->count - 1].shape[0], 16);
     swi_shapes_free(s);
 }
 
@@ -416,12 +325,7 @@ static void configurations_that_help_nobody_are_refused(void **state)
                    "there is no map for model_type \"unheard\"");
     assert_no_read(*state, NULL, SW_ERR_NOTFOUND, "there is no map for model_type \"unheard\"");
     /* but weights beside it have shapes */
-    torch_world *w = torch_begin(false);
-    torch_say(w, "} (");
-    say_module(w, "");
-    torch_say(w, "u");
-    torch_write_zip(w, in(state, "pytorch_model.bin"), NULL);
-    torch_free(w);
+    write_module(in(state, "pytorch_model.bin"), "");
     assert_reads(*state, NULL, MODULE);
     harness_write_text(in(state, "broken.json"), "{\"h\": ");
     assert_no_read(in(state, "broken.json"), NULL, SW_ERR_FORMAT, "broken.json");
@@ -432,12 +336,7 @@ static void configurations_that_help_nobody_are_refused(void **state)
 
 static void documents_name_models_beside_them(void **state)
 {
-    torch_world *w = torch_begin(false);
-    torch_say(w, "} (");
-    say_module(w, "");
-    torch_say(w, "u");
-    torch_write_zip(w, in(state, "doc/sub/net.pt"), NULL);
-    torch_free(w);
+    write_module(in(state, "doc/sub/net.pt"), "");
     harness_write_text(in(state, "doc/s.yaml"),
                        "shapes: 1\nmodel: sub/net.pt\nties: {a.w: z.w}\nbuffers: part\n"
                        "units: [\"a\"]\nalign: 8\n");
@@ -464,6 +363,7 @@ int main(void)
         TEST(documents_are_read_in_order),
         TEST(wrong_documents_are_refused_at_the_place),
         TEST(state_dicts_have_their_own_order),
+        TEST(ties_across_parts_are_ties_of_the_model),
         TEST(the_model_of_a_checkpoint_is_taken),
         TEST(sorted_names_are_no_order),
         TEST(files_without_order_say_so),
