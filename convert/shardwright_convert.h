@@ -20,7 +20,7 @@ typedef struct sw_framework_info {
     const char *name;  /* "dcp", "hf": what --from and --to take */
     const char *title; /* for people */
     bool reads, writes;
-    bool one_file; /* as a target without options it is a file, not a folder */
+    bool one_file;      /* as a target without options it is a file, not a folder */
     const char *reader; /* the name of the framework that reads what is written so; or its own */
 } sw_framework_info;
 
