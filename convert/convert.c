@@ -260,6 +260,7 @@ static sw_status lay_out(job *j, sw_error *err)
         .leaf_count = j->selection.leaf_count,
         .assets = &j->assets,
         .rules = j->rules,
+        .target = &j->target,
         .options = (const char *)j->target.options.data,
         .convert = j->options,
         .limits = j->limits,

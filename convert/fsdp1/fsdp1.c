@@ -20,12 +20,6 @@
 
 /* ---- what the options make of it ------------------------------------------------------------- */
 
-/* FS-33: the raw optimizer of the flat parameters, by number. */
-static bool is_raw(const swi_fsdp1_options *o, const swi_target *target)
-{
-    return o->rank_files && !target->form_asked;
-}
-
 static sw_status choose(swi_target *target, sw_error *err)
 {
     swi_fsdp1_options o;
@@ -191,7 +185,7 @@ static sw_status reshape(const swi_reshape_in *in, swi_state *state, sw_checkpoi
     sw_status st = swi_fsdp1_options_parse((const char *)in->target->options.data, &r.options, err);
     if (st != SW_OK)
         return st;
-    r.raw = is_raw(&r.options, in->target);
+    r.raw = swi_fsdp1_is_raw(&r.options, in->target);
     if (r.options.mode != SWI_FSDP1_LOCAL && !r.raw)
         return SW_OK;
     if (!in->without_optimizers)

@@ -6,6 +6,7 @@
 #include "base/nearest.h"
 #include "base/text.h"
 #include "dcp/dcp_division.h"
+#include "target/target.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -122,6 +123,11 @@ static sw_status check(const swi_fsdp1_options *o, sw_error *err)
     else if (o->mode == SWI_FSDP1_FULL && o->replicate > 1)
         why = "mode=full is one file for any number of ranks; leave replicate out";
     return why == NULL ? SW_OK : swi_fail_at(err, SW_ERR_ARG, "FS-32", 0, "--to fsdp1: %s", why);
+}
+
+bool swi_fsdp1_is_raw(const swi_fsdp1_options *options, const swi_target *target)
+{
+    return options->rank_files && !target->form_asked;
 }
 
 sw_status swi_fsdp1_options_parse(const char *at, swi_fsdp1_options *out, sw_error *err)

@@ -18,6 +18,9 @@ typedef struct swi_fsdp1_options {
     bool rank_files;      /* a file of torch.save for each rank, not a DCP folder */
 } swi_fsdp1_options;
 
+struct swi_target;
+/* FS-33: the optimizer goes raw: that of the flat parameters, by number. */
+bool swi_fsdp1_is_raw(const swi_fsdp1_options *options, const struct swi_target *target);
 /* FS-31. SW_ERR_ARG names what is wrong, and what there is. */
 SW_MUST_USE sw_status swi_fsdp1_options_parse(const char *text, swi_fsdp1_options *out,
                                               sw_error *err);

@@ -1,0 +1,403 @@
+/*
+ * FSDP1 as a target: whole commands. The sample's elements are their own coordinates, and each row
+ * is held against the sample's parameters one behind the other.
+ */
+#include "convert/torch_fixture.h"
+
+#include "model/catalog.h"
+
+#define UNITS "layout: 1\nunits: [\"layers.{n}\"]\n"
+
+static const char *const embedding[] = {"embedding.weight", "norm.weight", NULL};
+static const char *const layer0[] = {"layers.0.norm.weight", "layers.0.up.weight",
+                                     "layers.0.down.weight", NULL};
+static const char *const layer1[] = {"layers.1.norm.weight", "layers.1.up.weight",
+                                     "layers.1.down.weight", NULL};
+static const char *const all[] = {
+    "embedding.weight",     "layers.0.norm.weight", "layers.0.up.weight",
+    "layers.0.down.weight", "layers.1.norm.weight", "layers.1.up.weight",
+    "layers.1.down.weight", "norm.weight",          NULL};
+
+static char *layout_file(const char *dir, const char *text)
+{
+    char *path = harness_path(dir, "layout.yaml");
+    harness_write_text(path, text);
+    return path;
+}
+
+static void convert_by(const char *from, const char *to, const sw_convert_options *options,
+                       const char *note)
+{
+    outcome o;
+    run_convert(from, to, options, &o);
+    assert_fine(&o);
+    if (note != NULL)
+        (void)assert_found(&o, SW_NOTE, "flattened", NULL, NULL, note);
+    if (options->verify)
+        assert_int_equal(o.converted.verified_tensors, o.converted.tensors);
+    outcome_free(&o);
+}
+
+static sw_convert_options to_target(const char *target, const char *layout)
+{
+    return (sw_convert_options){.to = target, .layout = layout, .verify = true};
+}
+
+/* The row has the elements of these parameters, and each rank the shard that it would have. */
+static void expect_row(const sw_checkpoint *c, const sw_checkpoint *demo, const char *name,
+                       const char *const *parameters, uint64_t ranks)
+{
+    const sw_catalog *catalog = sw_checkpoint_catalog(c);
+    sw_tensor_info info, part;
+    float *row = read_floats(c, name, &info);
+    uint64_t at = 0;
+    for (size_t i = 0; parameters[i] != NULL; i++) {
+        char full[96];
+        snprintf(full, sizeof full, "model.%s", parameters[i]);
+        float *want = read_floats(demo, full, &part);
+        assert_true(at + part.elements <= info.elements);
+        if (memcmp(row + at, want, part.elements * sizeof *row) != 0)
+            fail_msg("%s: %s is not at %llu", name, parameters[i], (unsigned long long)at);
+        at += part.elements;
+        free(want);
+    }
+    assert_int_equal(at, info.elements);
+    const uint64_t each = (info.elements + ranks - 1) / ranks;
+    assert_int_equal(info.axes, 1);
+    assert_int_equal(info.role, SW_ROLE_PARAMETER);
+    assert_int_equal(info.piece_count, (info.elements + each - 1) / each);
+    const uint32_t tensor = (uint32_t)sw_catalog_find(catalog, name);
+    for (uint64_t p = 0; p < info.piece_count; p++) {
+        swi_piece piece;
+        swi_blob blob;
+        char path[32];
+        swi_tensor_piece(catalog, tensor, p, &piece);
+        swi_catalog_blob(catalog, piece.blob, &blob);
+        snprintf(path, sizeof path, "__%d_0.distcp", (int)p);
+        assert_string_equal(swi_catalog_path(catalog, blob.file), path);
+        assert_int_equal(piece.offset[0], p * each);
+        assert_int_equal(piece.length[0],
+                         info.elements - p * each < each ? info.elements - p * each : each);
+    }
+    free(row);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void rows_of_any_world(void **state)
+{
+    static const uint64_t worlds[] = {1, 2, 3, 4, 7, 8, 64, 1000};
+    char *dir = *state, *demo = harness_path(dir, "demo"), *layout = layout_file(dir, UNITS);
+    make_demo(demo);
+    sw_checkpoint *from = open_good(demo);
+    for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
+        char target[64], *to = harness_path(dir, "to-%zu", i);
+        snprintf(target, sizeof target, "fsdp1:dp=%d,mode=local", (int)worlds[i]);
+        const sw_convert_options options = to_target(target, layout);
+        convert_by(demo, to, &options,
+                   "8 parameters make 3 flat parameters, in the order of the state dict; the root "
+                   "and 2 modules are wrapped, which --layout says");
+        const sw_open_options as = {.from = "dcp"};
+        sw_checkpoint *c = NULL;
+        sw_error err = {0};
+        assert_ok(sw_checkpoint_open(to, &as, NULL, &c, &err), &err);
+        expect_row(c, from, "model._flat_param", embedding, worlds[i]);
+        expect_row(c, from, "model.layers.0._flat_param", layer0, worlds[i]);
+        expect_row(c, from, "model.layers.1._flat_param", layer1, worlds[i]);
+        /* the optimizer stays as it is, by names: FSDP.optim_state_dict gives no rows */
+        assert_int_equal(sw_catalog_tensor_count(sw_checkpoint_catalog(c)), 3 + 24);
+        assert_true(sw_catalog_find(sw_checkpoint_catalog(c),
+                                    "optimizer.state.layers.0.up.weight.exp_avg") >= 0);
+        sw_checkpoint_close(c);
+    }
+    sw_checkpoint_close(from);
+}
+
+static void one_row_of_the_root(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *to = harness_path(dir, "to");
+    make_demo(demo);
+    const sw_convert_options options = to_target("fsdp1:dp=3,mode=local", NULL);
+    convert_by(demo, to, &options, "only the root is wrapped, as nothing says more");
+    sw_checkpoint *from = open_good(demo), *c = NULL;
+    sw_error err = {0};
+    assert_ok(sw_checkpoint_open(to, &(sw_open_options){.from = "dcp"}, NULL, &c, &err), &err);
+    expect_row(c, from, "model._flat_param", all, 3);
+    sw_checkpoint_close(c);
+    sw_checkpoint_close(from);
+}
+
+/* There and back, by what --shapes says: the sample again, tensor for tensor. */
+static void there_and_back(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *to = harness_path(dir, "to"),
+         *back = harness_path(dir, "back"), *again = harness_path(dir, "again"),
+         *shapes = harness_path(dir, "shapes.yaml");
+    make_demo(demo);
+    harness_write_text(shapes, "shapes: 1\n"
+                               "parameters:\n"
+                               "  - embedding.weight: [250, 48]\n"
+                               "  - layers.0.norm.weight: [48]\n"
+                               "  - layers.0.up.weight: [100, 48]\n"
+                               "  - layers.0.down.weight: [48, 100]\n"
+                               "  - layers.1.norm.weight: [48]\n"
+                               "  - layers.1.up.weight: [100, 48]\n"
+                               "  - layers.1.down.weight: [48, 100]\n"
+                               "  - norm.weight: [3]\n"
+                               "units: [\"layers.{n}\"]\n");
+    sw_convert_options options = to_target("fsdp1:dp=5,mode=local", NULL);
+    options.open.shapes = shapes;
+    convert_by(demo, to, &options, "the root and 2 modules are wrapped");
+    options.to = "fsdp1:dp=2,mode=local";
+    convert_by(to, again, &options, "the root and 2 modules are wrapped");
+    options.to = "dcp:ranks=4";
+    convert_by(again, back, &options, NULL);
+    const sw_diff_options all_of_it = {.state = true};
+    sw_diff_summary sum;
+    sw_error err = {0};
+    sw_report *report = NULL;
+    assert_ok(sw_report_make(&report, &err), &err);
+    assert_ok(sw_diff(demo, back, &all_of_it, NULL, NULL, report, &sum, &err), &err);
+    assert_int_equal(sum.differences, 0);
+    assert_int_equal(sum.compared, 32);
+    sw_report_free(report);
+}
+
+/* ---- the other modes ------------------------------------------------------------------------- */
+
+/* Sharded is a DCP folder in rows, as the target of FSDP2 writes it. */
+static void sharded_is_in_rows(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *a = harness_path(dir, "a"),
+         *b = harness_path(dir, "b"), *c = harness_path(dir, "c");
+    make_demo(demo);
+    const sw_convert_options sharded = to_target("fsdp1:dp=3,replicate=2", NULL);
+    const sw_convert_options dcp = to_target("dcp:ranks=3,replicate=2", NULL);
+    const sw_convert_options named = to_target("fsdp1:replicate=2,mode=sharded,dp=3", NULL);
+    convert_by(demo, a, &sharded, NULL);
+    convert_by(demo, b, &dcp, NULL);
+    convert_by(demo, c, &named, NULL);
+    assert_same_folder(a, b);
+    assert_same_folder(a, c);
+}
+
+/* Full is one file, whatever its name is, and a path that names a folder is none. */
+static void full_is_one_file(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *a = harness_path(dir, "a.pt"),
+         *b = harness_path(dir, "b.pt");
+    make_demo(demo);
+    const sw_convert_options full = to_target("fsdp1:mode=full", NULL);
+    const sw_convert_options torch = to_target("torch:optimizer=flat", NULL);
+    convert_by(demo, a, &full, NULL);
+    convert_by(demo, b, &torch, NULL);
+    assert_true(harness_file_size(a) > 0);
+    assert_true(same_file(a, b));
+    outcome o;
+    const char *folder = harness_path(dir, "folder");
+    assert_int_equal(mkdir(folder, 0777), 0);
+    run_convert(demo, folder, &full, &o);
+    assert_run_refused(&o, SW_ERR_ARG, "is a folder, and this target is one file", NULL);
+    outcome_free(&o);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refused_options(void **state)
+{
+    static const struct {
+        const char *target, *clause, *says;
+    } cases[] = {
+        {"fsdp1:mode=lokal", "FS-31",
+         "\"lokal\" is no mode; there are sharded, full, local; did you mean local?"},
+        {"fsdp1:mode=", "FS-31", "\"\" is no mode; there are sharded, full, local"},
+        {"fsdp1:dq=2", "FS-31",
+         "\"dq\" is no option; there are dp, mode, use_orig_params, files, replicate"},
+        {"fsdp1:dp=0", "FS-31", "dp=0: a number of ranks from 1 to 16384 is wanted"},
+        {"fsdp1:dp=16385", "FS-31", "dp=16385: a number of ranks from 1 to 16384 is wanted"},
+        {"fsdp1:dp=99999999999999999999", "FS-31", "a number of ranks from 1 to 16384"},
+        {"fsdp1:dp=2x", "FS-31", "dp=2x: a number of ranks"},
+        {"fsdp1:dp", "FS-31", "dp=: a number of ranks"},
+        {"fsdp1:use_orig_params=yes", "FS-31",
+         "\"yes\" is no value of use_orig_params; there are false, true"},
+        {"fsdp1:files=pickle", "FS-31", "\"pickle\" is no kind of files; there are dcp, ranks"},
+        {"fsdp1:dp=2,mode=local,use_orig_params=true", "FS-32",
+         "mode=local with use_orig_params=true: torch cannot load LOCAL_STATE_DICT"},
+        {"fsdp1:dp=2,mode=local,replicate=2", "FS-32",
+         "mode=local with replicate: torch has no LOCAL_STATE_DICT of a model with a mesh"},
+        {"fsdp1:mode=full,replicate=2", "FS-32", "mode=full is one file for any number of ranks"},
+        {"fsdp1:mode=full,files=ranks", "FS-32", "mode=full is one file; leave files=ranks out"},
+        {"fsdp1:files=ranks,use_orig_params=true", "FS-32",
+         "files=ranks with use_orig_params=true"},
+        {"fsdp1:mode=local,optimizer=keep", "FS-31", "optimizer=keep cannot keep"},
+        {"fsdp1:mode=local,optimizer=ids", "FS-31",
+         "optimizer=ids is for mode=full and for files=ranks"},
+    };
+    char *dir = *state, *demo = harness_path(dir, "demo"), *to = harness_path(dir, "to");
+    make_demo(demo);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        outcome o;
+        const sw_convert_options options = to_target(cases[i].target, NULL);
+        run_convert(demo, to, &options, &o);
+        assert_run_refused(&o, SW_ERR_ARG, cases[i].says, to);
+        assert_string_equal(o.err.clause, cases[i].clause);
+        outcome_free(&o);
+    }
+}
+
+static void refused_layouts(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *to = harness_path(dir, "to");
+    make_demo(demo);
+    sw_convert_options options = to_target(
+        "fsdp1:dp=2,mode=local",
+        layout_file(dir, "layout: 1\nmesh: {dp: 2}\nrules: [{tensor: '**', dims: [dp]}]\n"));
+    assert_refuses(demo, to, &options, SW_ERR_ARG,
+                   "--to fsdp1 divides in its own way: of a layout it takes the units");
+    options.layout = layout_file(dir, "layout: 1\nunits: [\"blocks.{n}\"]\n");
+    assert_refuses(demo, to, &options, SW_ERR_ARG,
+                   "no module that holds parameters is called \"blocks.{n}\"");
+    options.to = "dcp:ranks=2";
+    assert_refuses(demo, to, &options, SW_ERR_ARG,
+                   "units are the modules that a target wraps, and --to dcp wraps none");
+}
+
+/* Safetensors keep no order of registration, and sorted names are none. */
+static void refused_without_an_order(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *hf = harness_path(dir, "hf"),
+         *to = harness_path(dir, "to");
+    make_demo(demo);
+    convert_by(demo, hf, &(sw_convert_options){.to = "hf"}, NULL);
+    sw_convert_options options = to_target("fsdp1:dp=2,mode=local", NULL);
+    outcome o;
+    run_convert(hf, to, &options, &o);
+    assert_run_refused(&o, SW_ERR_INCOMPLETE,
+                       "the order in which the model registers its parameters is not known", to);
+    assert_string_equal(o.err.clause, "FS-25");
+    outcome_free(&o);
+    options.open.shapes = demo;
+    convert_by(hf, to, &options, "8 parameters make 1 flat parameter");
+    sw_checkpoint *from = open_good(demo), *c = NULL;
+    sw_error err = {0};
+    assert_ok(sw_checkpoint_open(to, &(sw_open_options){.from = "dcp"}, NULL, &c, &err), &err);
+    expect_row(c, from, "_flat_param", all, 2);
+    sw_checkpoint_close(c);
+    sw_checkpoint_close(from);
+}
+
+/* A torch file {"a": ..., "b": ...} of floats, with an integer and a scalar among them. */
+static void buffers_stay(void **state)
+{
+    static const int64_t six[] = {6}, two_by_three[] = {2, 3};
+    static const int64_t seven = 7;
+    char *dir = *state, *file = harness_path(dir, "m.pt"), *to = harness_path(dir, "to");
+    torch_world *w = torch_begin(false);
+    torch_say(w, "} (");
+    torch_ramp(w, "z.weight", 2, two_by_three, 100);
+    torch_ramp(w, "z.scale", 0, NULL, 5);
+    torch_key(w, "z.count");
+    torch_view(w, torch_storage(w, "LongStorage", 8, &seven, sizeof seven), 0, 0, NULL, NULL);
+    torch_ramp(w, "a.bias", 1, six, 200);
+    torch_say(w, "u");
+    torch_write_zip(w, file, NULL);
+    torch_free(w);
+    const sw_convert_options options = to_target("fsdp1:dp=4,mode=local", NULL);
+    convert_by(file, to, &options, "2 parameters make 1 flat parameter");
+    sw_checkpoint *c = NULL;
+    sw_error err = {0};
+    assert_ok(sw_checkpoint_open(to, &(sw_open_options){.from = "dcp"}, NULL, &c, &err), &err);
+    sw_tensor_info info;
+    assert_int_equal(sw_catalog_tensor_count(sw_checkpoint_catalog(c)), 3);
+    float *row = read_floats(c, "_flat_param", &info); /* as registered, not as sorted */
+    assert_int_equal(info.elements, 12);
+    for (int i = 0; i < 12; i++)
+        assert_true(row[i] == (i < 6 ? 100.0F + (float)i : 200.0F + (float)(i - 6)));
+    free(row);
+    free(read_floats(c, "z.scale", &info));
+    assert_true(sw_catalog_find(sw_checkpoint_catalog(c), "z.count") >= 0);
+    sw_checkpoint_close(c);
+}
+
+static void refused_types(void **state)
+{
+    static const int64_t two[] = {2};
+    static const uint16_t halves[] = {1, 2};
+    char *dir = *state, *file = harness_path(dir, "m.pt"), *to = harness_path(dir, "to");
+    torch_world *w = torch_begin(false);
+    const int64_t stride[] = {1};
+    torch_say(w, "} (");
+    torch_ramp(w, "x.w", 1, two, 0);
+    torch_key(w, "y.w");
+    torch_view(w, torch_storage(w, "HalfStorage", 2, halves, sizeof halves), 0, 1, two, stride);
+    torch_say(w, "u");
+    torch_write_zip(w, file, NULL);
+    torch_free(w);
+    sw_convert_options options = to_target("fsdp1:dp=2,mode=local", NULL);
+    outcome o;
+    run_convert(file, to, &options, &o);
+    assert_run_refused(&o, SW_ERR_CONFLICT,
+                       "\"x.w\" (float32) and \"y.w\" (float16) are in one wrapped module", to);
+    assert_string_equal(o.err.clause, "FS-22");
+    outcome_free(&o);
+    options.layout = layout_file(dir, "layout: 1\nunits: y\n");
+    convert_by(file, to, &options, "2 parameters make 2 flat parameters");
+}
+
+/* A tensor that is chosen away leaves a hole in a row; what rows are made of is not chosen by its
+ * name. */
+static void refused_choices(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *to = harness_path(dir, "to");
+    const char *const drop[] = {"layers.0.up.weight", NULL};
+    make_demo(demo);
+    sw_convert_options options = to_target("fsdp1:dp=2,mode=local", NULL);
+    options.drop = drop;
+    assert_refuses(demo, to, &options, SW_ERR_ARG, "the target makes other tensors of");
+}
+
+/* --shapes goes before the order of the state dict. */
+static void shapes_say_the_order(void **state)
+{
+    static const int64_t two[] = {2};
+    static const char *const names[] = {"a", "b"};
+    char *dir = *state, *files[2];
+    for (int i = 0; i < 2; i++) {
+        torch_world *w = torch_begin(false);
+        files[i] = harness_path(dir, "m%d.pt", i);
+        torch_say(w, "} (");
+        torch_ramp(w, names[i], 1, two, 100.0F * (float)i);
+        torch_ramp(w, names[1 - i], 1, two, 100.0F * (float)(1 - i));
+        torch_say(w, "u");
+        torch_write_zip(w, files[i], NULL);
+        torch_free(w);
+    }
+    for (int i = 0; i < 2; i++) {
+        sw_convert_options options = to_target("fsdp1:dp=1,mode=local", NULL);
+        char *to = harness_path(dir, "to%d", i);
+        sw_checkpoint *c = NULL;
+        sw_tensor_info info;
+        sw_error err = {0};
+        options.open.shapes = files[i];
+        convert_by(files[0], to, &options, "2 parameters make 1 flat parameter");
+        assert_ok(sw_checkpoint_open(to, &(sw_open_options){.from = "dcp"}, NULL, &c, &err), &err);
+        float *row = read_floats(c, "_flat_param", &info);
+        assert_int_equal(info.elements, 4);
+        assert_true(row[0] == 100.0F * (float)i && row[2] == 100.0F * (float)(1 - i));
+        free(row);
+        sw_checkpoint_close(c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test_in_dir(rows_of_any_world), test_in_dir(one_row_of_the_root),
+        test_in_dir(there_and_back),    test_in_dir(sharded_is_in_rows),
+        test_in_dir(full_is_one_file),  test_in_dir(refused_options),
+        test_in_dir(refused_layouts),   test_in_dir(refused_without_an_order),
+        test_in_dir(buffers_stay),      test_in_dir(refused_types),
+        test_in_dir(refused_choices),   test_in_dir(shapes_say_the_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
