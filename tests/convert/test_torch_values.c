@@ -301,13 +301,12 @@ static void equal_meshes_are_one(void **state)
 {
     (void)state;
     opened o;
-    open_w(
-        IN_LINE(LINE("4", "1") "put:5 ", SHARD("0")) "'b' " IN_LINE("get:5 ", COPY) "'c' " IN_LINE(
-            LINE("4", "1"), COPY) "'d' " IN_LINE(LINE("4", "2"), COPY),
-        &o);
+    open_w(IN_LINE(LINE("4", "1"), SHARD("0")) "'b' " IN_LINE(LINE("4", "1"), COPY) "'c' " IN_LINE(
+               LINE("4", "2") "put:6 ", COPY) "'d' " IN_LINE("get:6 ", COPY),
+           &o);
     assert_int_equal(o.object.tensor_count, 4);
     assert_int_equal(o.object.meshes.count, 2);
-    static const uint32_t want[] = {0, 0, 0, 1};
+    static const uint32_t want[] = {0, 0, 1, 1};
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(swi_torch_share_of(&o.object, i)->mesh, want[i]);
     assert_int_equal(o.object.rank, 1); /* the first one's */
