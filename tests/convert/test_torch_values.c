@@ -357,6 +357,9 @@ static void bad_meshes(void **state)
         {MESH(LAYOUT(AXIS("( 2 t", "( 1 t")
                          AXIS("( 2 t", "( 1 t")) "'_rank_map' " RANKS("8") "'_rank' 1"),
          SW_ERR_CORRUPT, "axes overlap"},
+        {MESH(LAYOUT(AXIS("( 2 t", "( 1 t") AXIS("( 3 t", "( 1 t")) "'_rank_map' " RANKS("6")),
+         SW_ERR_CORRUPT, "rank 1 twice"},
+
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         opened o;
