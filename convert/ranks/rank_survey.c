@@ -219,6 +219,8 @@ static bool are_rows(const swi_rank_survey *s)
     int64_t version = s->folder->fsdp_version;
     if (swi_names_count(s->rows) == 0 || version > 1)
         return false;
+    if (s->folder->world == 1 && s->other_states)
+        return false; /* of one rank FSDP1 divides nothing, and flattens all or nothing */
     return version == 1 || s->sharded || s->flat || (!s->other_states && s->matrices);
 }
 
