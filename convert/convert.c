@@ -475,6 +475,7 @@ static sw_status select_state(job *j, sw_error *err)
                            .naming = {.names = j->param_names.items,
                                       .name_count = j->param_names.count,
                                       .by_model = j->order_of_model},
+                           .param_names = j->target.param_names,
                            .mapping = j->remap.mapping};
     if (form.mapping != NULL && form.optimizer == SWI_FORM_KEEP && !j->target.form_asked)
         form.optimizer = SWI_FORM_NAMES;

@@ -16,6 +16,7 @@
 #include "dcp/dcp_state.h"
 #include "frameworks.h"
 #include "ranges.h"
+#include "ranks/rank_lay.h"
 
 /* Reading an index takes at most so many times its size, itself included (tests/bench measures). */
 #define PARSE_FACTOR 4
@@ -224,7 +225,7 @@ const swi_framework swi_framework_dcp = {
     .name = "dcp",
     .title = "PyTorch distributed checkpoint (DCP)",
     .alias = "fsdp2",
-    .target = "dcp[:ranks=N][,replicate=R][,tp=T]",
+    .target = "dcp[:ranks=N][,replicate=R][,tp=T][,files=ranks]",
     .takes = SWI_TAKES_STATE,
     .optimizer_forms =
         SWI_FORM_BIT(SWI_FORM_KEEP) | SWI_FORM_BIT(SWI_FORM_NESTED) | SWI_FORM_BIT(SWI_FORM_FLAT),
@@ -233,6 +234,7 @@ const swi_framework swi_framework_dcp = {
     .claim = claim,
     .open = open_dcp,
     .state = swi_dcp_state,
+    .choose = swi_rank_choose_files,
     .layout = swi_dcp_layout,
     .holds_optimizer = true,
     .holds_values = true,

@@ -66,7 +66,8 @@ static sw_status no_option(const char *text, size_t size, sw_error *err)
     swi_quoted q;
     return swi_fail(err, SW_ERR_ARG,
                     "--to dcp:%s: not an option; there are ranks=N (or dp=N), replicate=R, with a "
-                    "layout tp=T and its other axes, together up to %u ranks",
+                    "layout tp=T and its other axes, together up to %u ranks, and files=ranks with "
+                    "device=cpu|cuda and mesh=NAME+NAME",
                     swi_quote(&q, text, size), SWI_DCP_RANKS_MAX);
 }
 
@@ -255,6 +256,14 @@ void swi_dcp_division_end(swi_dcp_division *d)
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
+sw_status swi_dcp_leaf_name(swi_dcp_division *d, const swi_state_part *leaf, const char **out,
+                            sw_error *err)
+{
+    sw_status st = name_leaf(d, leaf, err);
+    *out = (const char *)d->name.data;
+    return st;
+}
+
 /* The name by which the rules know a tensor; NULL: it is written whole. */
 static sw_status rule_name(swi_dcp_division *d, const swi_state_part *leaf,
                            const sw_tensor_info *info, const char **out, sw_error *err)
@@ -264,9 +273,7 @@ static sw_status rule_name(swi_dcp_division *d, const swi_state_part *leaf,
     if (d->own != NULL)
         return SW_OK;
     if (info->role != SW_ROLE_OPTIMIZER) {
-        sw_status st = name_leaf(d, leaf, err);
-        *out = (const char *)d->name.data;
-        return st;
+        return swi_dcp_leaf_name(d, leaf, out, err);
     }
     *out = d->state_of != NULL ? d->state_of[leaf->tensor->source] : NULL;
     if (*out == NULL)

@@ -14,6 +14,7 @@
 #include "container/torch_file.h"
 #include "dcp/dcp.h"
 #include "dcp/dcp_division.h"
+#include "ranks/rank_lay.h"
 #include "state/state.h"
 
 /* What the archive around a box is made of when the CRC is known. */
@@ -482,6 +483,8 @@ static sw_status lay_out(laying *l, sw_error *err)
 sw_status swi_dcp_layout(const swi_target_in *in, swi_layout *layout, sw_error *err)
 {
     laying *l = NULL;
+    if (swi_rank_files_asked(in->options))
+        return swi_rank_layout(in, layout, err);
     sw_status st = swi_alloc_array(1, sizeof *l, (void **)&l, err);
     if (st != SW_OK)
         return st;

@@ -283,6 +283,23 @@ static digits digits_of(const swi_cut *cut, uint64_t holding)
     return out;
 }
 
+uint32_t swi_cut_axes(const swi_cut *cut, swi_cut_axis out[SWI_MESH_AXES_MAX], uint32_t *mesh)
+{
+    const size_t number = rule_of(cut)->mesh;
+    const swi_rules_mesh *named = &cut->division->rules->meshes[number];
+    for (uint32_t a = 0; a < named->axes; a++)
+        out[a] = (swi_cut_axis){.name = named->axis[a].name,
+                                .size = cut->division->meshes[number].size[a]};
+    for (uint32_t s = 0; s < cut->split_axes; s++) {
+        swi_cut_axis *axis = &out[cut->splits[s].axis];
+        axis->splits = true;
+        axis->dim = cut->splits[s].dim;
+        axis->turn = s;
+    }
+    *mesh = (uint32_t)number;
+    return named->axes;
+}
+
 uint64_t swi_cut_of_rank(const swi_cut *cut, uint64_t rank)
 {
     const swi_mesh_sizes *mesh = &cut->division->meshes[rule_of(cut)->mesh];

@@ -75,6 +75,16 @@ SW_MUST_USE sw_status swi_divide(const swi_division *division, const char *name,
 SW_MUST_USE sw_status swi_divide_by(const swi_division *division, size_t rule, const char *name,
                                     uint32_t axes, const int64_t *shape, swi_cut *out,
                                     sw_error *err);
+/* An axis of the mesh that cuts the tensor. */
+typedef struct swi_cut_axis {
+    const char *name;
+    uint64_t size;
+    bool splits;   /* the tensor; then: */
+    uint32_t dim;  /* of the view */
+    uint32_t turn; /* 0: first of all axes, 1: what that leaves ... */
+} swi_cut_axis;
+/* All of them, the slowest first; the number of that mesh in *mesh. */
+uint32_t swi_cut_axes(const swi_cut *cut, swi_cut_axis out[SWI_MESH_AXES_MAX], uint32_t *mesh);
 /* The number of the holding that a rank (< ranks of the division) has. */
 uint64_t swi_cut_of_rank(const swi_cut *cut, uint64_t rank);
 /* The ranks of a holding, ascending: k < copies. */

@@ -12,6 +12,18 @@
 /* More of them and what every file says of all would be most of what is written. */
 #define SWI_RANK_LAY_MAX 4096U
 
+struct swi_target;
+
+/* "files=ranks" among a target's options asks for files of ranks in place of its usual ones. */
+#define SWI_FILES_OPTION "files"
+bool swi_rank_files_asked(const char *options);
+/*
+ * What that makes of a target: who reads it, optimizers by number with their parameters' names
+ * beside it, a place for each rank's values. SW_ERR_ARG: other files. files=NAME of the target's
+ * own kind is taken out.
+ */
+SW_MUST_USE sw_status swi_rank_choose_files(struct swi_target *target, sw_error *err);
+
 /* What stands for a tensor in the files. */
 typedef enum swi_rank_form {
     SWI_RANK_WHOLE = 0, /* a plain tensor, all of it in every file; `cut` is not set */

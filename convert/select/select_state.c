@@ -383,7 +383,7 @@ sw_status swi_select_state(const swi_select_in *in, const sw_checkpoint **whole,
         st = swi_select_check_whole(s.checkpoint, in->report, &made, err);
     }
     if (st == SW_OK)
-        st = say_scoped(&s, in->report, err);
+        st = in->target->rank_values ? SW_OK : say_scoped(&s, in->report, err);
     free(s.path);
     free(s.met);
     swi_buf_free(&s.name);

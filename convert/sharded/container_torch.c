@@ -176,8 +176,9 @@ static sw_status lay_shares(swi_sharded_laying *l, const char *path, const swi_t
     const uint8_t **data = NULL; /* none is at hand */
     swi_torch_laid laid = {0};
     sw_status st = swi_alloc_array(out->storage_count, sizeof *data, (void **)&data, err);
+    const swi_torch_lay_in in = {.path = path, .out = out, .data = data};
     if (st == SW_OK)
-        st = swi_torch_lay(l->layout, path, out, data, &laid, err);
+        st = swi_torch_lay(l->layout, &in, &laid, err);
     for (size_t i = 0; st == SW_OK && i < out->storage_count; i++)
         st = swi_rank_share_lay(l, &shares[i], laid.file, laid.storage_at[i], err);
     swi_torch_laid_free(&laid);

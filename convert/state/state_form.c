@@ -20,9 +20,10 @@ typedef struct reforming {
     const swi_state_form *form;
     swi_state *state;
     sw_report *report;
-    uint64_t cleaned; /* wrapper parts that were taken off */
-    bool keep_module; /* a leading "module" is a part of the model */
-    bool used_names;  /* that were given */
+    uint64_t cleaned;  /* wrapper parts that were taken off */
+    bool keep_module;  /* a leading "module" is a part of the model */
+    bool used_names;   /* that were given */
+    bool numbers_stay; /* parameters are called by their numbers */
     sw_error *err;
 } reforming;
 
@@ -88,8 +89,11 @@ static sw_status reform_optimizer(reforming *r, swi_optimizer *o)
     r->keep_module = r->keep_module || (o->named_by == SWI_OPT_NAMED && o->parameter_count > 0 &&
                                         swi_has_module_prefix(o->parameters[0]));
     r->used_names = r->used_names || o->named_by == SWI_OPT_NAMED_GIVEN;
-    if (to == o->keying && o->cleaned == 0 && r->form->mapping == NULL)
+    const bool add_names =
+        r->form->param_names && to == SWI_OPT_NESTED_IDS && !o->has_param_names && !r->numbers_stay;
+    if (to == o->keying && o->cleaned == 0 && r->form->mapping == NULL && !add_names)
         return SW_OK;
+    o->has_param_names = o->has_param_names || add_names;
     if (r->form->mapping != NULL)
         st = swi_mapping_optimizer(r->form->mapping, o, r->err);
     if (st == SW_OK)
@@ -101,15 +105,27 @@ static sw_status reform_optimizer(reforming *r, swi_optimizer *o)
     return st;
 }
 
+/* Numbers stay numbers where nothing wants their names, or, if these are not needed, they cannot be
+ * known. */
+static sw_status lift_optimizers(reforming *r, swi_optimizer **out, size_t *count, sw_error *cause)
+{
+    swi_opt_naming naming = r->form->naming;
+    const bool by_number = r->form->optimizer == SWI_FORM_IDS && r->form->mapping == NULL;
+    r->numbers_stay = by_number && !r->form->param_names;
+    naming.numbers_stay = r->numbers_stay;
+    sw_status st = swi_optimizers_lift(r->checkpoint, r->state, &naming, out, count, cause);
+    if (!by_number || r->numbers_stay || (st != SW_ERR_CONFLICT && st != SW_ERR_INCOMPLETE))
+        return st;
+    r->numbers_stay = naming.numbers_stay = true;
+    return swi_optimizers_lift(r->checkpoint, r->state, &naming, out, count, cause);
+}
+
 static sw_status reform_optimizers(reforming *r)
 {
     swi_optimizer *optimizers = NULL;
     size_t count = 0;
     sw_error cause = {0};
-    swi_opt_naming naming = r->form->naming;
-    naming.numbers_stay = r->form->optimizer == SWI_FORM_IDS && r->form->mapping == NULL;
-    sw_status st =
-        swi_optimizers_lift(r->checkpoint, r->state, &naming, &optimizers, &count, &cause);
+    sw_status st = lift_optimizers(r, &optimizers, &count, &cause);
     if (st != SW_OK) {
         if (r->form->lenient && st != SW_ERR_NOMEM && st != SW_ERR_IO)
             return SW_OK;

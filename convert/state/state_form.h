@@ -13,6 +13,7 @@ struct swi_mapping;
 typedef struct swi_state_form {
     swi_opt_form optimizer;  /* SWI_FORM_KEEP: nothing is changed, names neither */
     bool without_optimizers; /* none is written: only the names of modules are changed */
+    bool param_names;        /* by number: with names beside it, where they can be known */
     bool lenient;            /* perhaps none is: what cannot be taken apart stays as it is */
     swi_opt_naming naming;
     struct swi_mapping *mapping; /* modules and optimizers get other names; NULL: they do not */

@@ -13,6 +13,8 @@ typedef struct swi_target {
     swi_buf options;             /* behind the colon, without "optimizer="; terminated */
     bool one_file;               /* it is published as one file, not as a folder */
     const swi_framework *reader; /* that reads what was written */
+    bool param_names;            /* optimizers by number are told their parameters' names too */
+    bool rank_values;            /* there is a place for the values that differ between ranks */
 } swi_target;
 
 /*

@@ -22,6 +22,7 @@ typedef struct laying {
     swi_layout *layout;
     const swi_torch_out *out;
     const uint8_t *const *data;
+    swi_torch_lay_object *object; /* NULL: it is there */
     swi_torch_laid laid;
     uint64_t at;
     ending *end;
@@ -114,14 +115,28 @@ static sw_status lay_storage(laying *l, const swi_torch_part *part, sw_error *er
     return st;
 }
 
+static sw_status lay_bytes(laying *l, const swi_torch_part *part, sw_error *err)
+{
+    const size_t size = (size_t)part->bytes;
+    if (part->data != NULL)
+        return swi_layout_literal(l->layout, l->laid.file, l->at, part->data, size, err);
+    const swi_late late = {.offset_bytes = l->at,
+                           .size = size,
+                           .make = l->object->make,
+                           .ctx = l->object->ctx,
+                           .free_ctx = l->object->free_ctx};
+    sw_status st = swi_layout_late(l->layout, l->laid.file, &late, err);
+    l->object->given = st == SW_OK;
+    return st;
+}
+
 static sw_status lay_part(void *ctx, const swi_torch_part *part, sw_error *err)
 {
     laying *l = ctx;
     sw_status st = SW_OK;
     switch (part->kind) {
     case SWI_TORCH_PART_BYTES:
-        st = swi_layout_literal(l->layout, l->laid.file, l->at, part->data, (size_t)part->bytes,
-                                err);
+        st = lay_bytes(l, part, err);
         break;
     case SWI_TORCH_PART_STORAGE:
         st = lay_storage(l, part, err);
@@ -137,21 +152,21 @@ static sw_status lay_part(void *ctx, const swi_torch_part *part, sw_error *err)
 /* ---- the file ----------------------------------------------------------------------------------
  */
 
-sw_status swi_torch_lay(swi_layout *layout, const char *path, const swi_torch_out *out,
-                        const uint8_t *const *data, swi_torch_laid *laid, sw_error *err)
+sw_status swi_torch_lay(swi_layout *layout, const swi_torch_lay_in *in, swi_torch_laid *laid,
+                        sw_error *err)
 {
-    laying l = {.layout = layout, .out = out, .data = data};
-    sw_status st = swi_alloc_array(out->storage_count, sizeof *l.laid.storage_at,
+    laying l = {.layout = layout, .out = in->out, .data = in->data, .object = in->object};
+    sw_status st = swi_alloc_array(in->out->storage_count, sizeof *l.laid.storage_at,
                                    (void **)&l.laid.storage_at, err);
     if (st == SW_OK)
         st = make_ending(&l, err);
     if (st == SW_OK)
-        st = swi_torch_write(out, NULL, count_part, &l, err);
+        st = swi_torch_write(in->out, NULL, count_part, &l, err);
     if (st == SW_OK)
-        st = swi_layout_file(layout, path, l.at, &l.laid.file, err);
+        st = swi_layout_file(layout, in->path, l.at, &l.laid.file, err);
     l.at = 0;
     if (st == SW_OK)
-        st = swi_torch_write(out, NULL, lay_part, &l, err);
+        st = swi_torch_write(in->out, NULL, lay_part, &l, err);
     if (!l.end_given)
         free_ending(l.end);
     if (st == SW_OK)

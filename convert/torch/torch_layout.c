@@ -247,8 +247,9 @@ static sw_status lay_file(laying *l, sw_error *err)
     sw_status st = swi_alloc_array(l->out.storage_count, sizeof *data, (void **)&data, err);
     for (size_t i = 0; st == SW_OK && i < l->carried_count; i++)
         data[l->storages.count + i] = l->carried[i].data;
+    const swi_torch_lay_in in = {.path = FILE_NAME, .out = &l->out, .data = data};
     if (st == SW_OK)
-        st = swi_torch_lay(l->layout, FILE_NAME, &l->out, data, &l->laid, err);
+        st = swi_torch_lay(l->layout, &in, &l->laid, err);
     free(data);
     return st;
 }
