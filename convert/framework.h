@@ -140,7 +140,7 @@ typedef struct swi_target_in {
     const struct swi_assets *assets; /* files to go beside the tensors */
     const struct swi_model *model;   /* of the tensors, which are those of its side; NULL: none */
     size_t side;
-    const struct swi_rules *rules; /* how ranks divide tensors: that of --layout; NULL: none */
+    const struct swi_rules *rules;   /* how ranks divide tensors: that of --layout; NULL: none */
     const struct swi_target *target; /* what --to says; its options are these: */
     const char *options;             /* behind "hf:", without what is common; or "" */
     const sw_convert_options *convert;
