@@ -67,6 +67,10 @@ def check_flat():
         with open("wrong.yaml", "w", encoding="utf-8") as file:
             file.write(NAMED.replace(change, "[7, 4]"))
         convert("a5", "hf", "--shapes", "wrong.yaml", code=2, say=said)
+    # B7: the shapes of a model of another size: by how much
+    with open("wrong.yaml", "w", encoding="utf-8") as file:
+        file.write(NAMED.replace("[3, 3]", "[6, 6]").replace("[5]", "[20]"))
+    convert("a5", "hf", "--shapes", "wrong.yaml", code=2, say="4 times")
     with open("wrong.yaml", "w", encoding="utf-8") as file:
         file.write("shapes: 1\nparameters: {a: [3, 3], b: [5]}\n")
     convert("a5", "hf", "--shapes", "wrong.yaml", code=2, say="order")

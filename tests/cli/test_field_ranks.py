@@ -27,7 +27,7 @@ def check_forms():
     save_ranks(fresh("a1-sharded"), 4, lambda r: {"w": sharded(RAMP, W, r, 4)})
     save_ranks(fresh("a1-dtensor"), 4, lambda r: {"w": dtensor(RAMP, W, r, [4], [0])})
     for folder in ("a1-sharded", "a1-dtensor"):
-        for target in ("hf", "fsdp2:dp=3"):
+        for target in ("hf", "fsdp2:dp=3,files=ranks", "fsdp2:dp=3"):
             convert(folder, target)
             expect_values("out", "w" if target == "hf" else "model.w", W, RAMP)
     os.rename("out", fresh("a1-dcp"))
