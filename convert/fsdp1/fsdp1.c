@@ -13,6 +13,7 @@
 #include "frameworks.h"
 #include "fsdp1/fsdp1_module.h"
 #include "fsdp1/fsdp1_options.h"
+#include "fsdp1/fsdp1_ranks.h"
 #include "state/modules.h"
 #include "state/places.h"
 #include "target/target.h"
@@ -30,6 +31,7 @@ static sw_status choose(swi_target *target, sw_error *err)
     target->reader = target->one_file ? &swi_framework_torch
                      : o.rank_files   ? &swi_framework_rank_files
                                       : &swi_framework_dcp;
+    target->rank_values = o.rank_files;
     if ((o.mode == SWI_FSDP1_LOCAL || o.rank_files) && target->form == SWI_FORM_KEEP)
         return swi_fail_at(err, SW_ERR_ARG, "FS-31", 0,
                            "--to fsdp1: parameters are flattened by their names, so "
@@ -221,7 +223,7 @@ static sw_status lay(const swi_target_in *in, swi_layout *layout, sw_error *err)
     if (o.mode == SWI_FSDP1_FULL)
         return swi_torch_layout(&own, layout, err);
     if (o.rank_files)
-        return swi_fail(err, SW_ERR_UNSUPPORTED, "--to fsdp1: files=ranks is not written yet");
+        return swi_fsdp1_lay_ranks(&own, &o, layout, err);
     snprintf(options, sizeof options, "dp=%" PRIu64 ",replicate=%" PRIu64, o.ranks, o.replicate);
     own.options = options;
     return swi_dcp_layout(&own, layout, err);

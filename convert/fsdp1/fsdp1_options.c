@@ -10,8 +10,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-static const char *const names[] = {"dp", "mode", "use_orig_params", "files", "replicate"};
-enum { DP, MODE, USE_ORIG_PARAMS, FILES, REPLICATE };
+static const char *const names[] = {"dp",    "mode",      "use_orig_params",
+                                    "files", "replicate", "device"};
+enum { DP, MODE, USE_ORIG_PARAMS, FILES, REPLICATE, DEVICE };
 static const char *const modes[] = {
     [SWI_FSDP1_SHARDED] = "sharded", [SWI_FSDP1_FULL] = "full", [SWI_FSDP1_LOCAL] = "local"};
 static const char *const booleans[] = {"false", "true"};
@@ -74,6 +75,19 @@ static sw_status parse_ranks(const text *t, const char *name, uint64_t *out, sw_
     return SW_OK;
 }
 
+static sw_status parse_device(const text *t, swi_fsdp1_options *o, sw_error *err)
+{
+    swi_quoted q;
+    if (t->size == 0 || t->size >= sizeof o->device)
+        return swi_fail_at(err, SW_ERR_ARG, "FS-31", 0,
+                           "--to fsdp1: device=%s: the kind of device that ranks ran on is wanted, "
+                           "such as cuda",
+                           swi_quote(&q, t->at, t->size));
+    memcpy(o->device, t->at, t->size);
+    o->device[t->size] = '\0';
+    return SW_OK;
+}
+
 static sw_status parse_one(const text *whole, swi_fsdp1_options *o, sw_error *err)
 {
     const char *equals = memchr(whole->at, '=', whole->size);
@@ -87,6 +101,8 @@ static sw_status parse_one(const text *whole, swi_fsdp1_options *o, sw_error *er
     switch (option) {
     case DP:
         return parse_ranks(&value, "dp", &o->ranks, err);
+    case DEVICE:
+        return parse_device(&value, o, err);
     case REPLICATE:
         return parse_ranks(&value, "replicate", &o->replicate, err);
     case MODE:
@@ -132,7 +148,7 @@ bool swi_fsdp1_is_raw(const swi_fsdp1_options *options, const swi_target *target
 
 sw_status swi_fsdp1_options_parse(const char *at, swi_fsdp1_options *out, sw_error *err)
 {
-    swi_fsdp1_options made = {.ranks = 1, .replicate = 1};
+    swi_fsdp1_options made = {.ranks = 1, .replicate = 1, .device = "cuda"};
     sw_status st = SW_OK;
     while (st == SW_OK && *at != '\0') {
         const text one = {at, strcspn(at, ",")};

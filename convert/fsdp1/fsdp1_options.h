@@ -16,6 +16,7 @@ typedef struct swi_fsdp1_options {
     uint64_t replicate;   /* so many times all of it */
     bool use_orig_params; /* it was asked for */
     bool rank_files;      /* a file of torch.save for each rank, not a DCP folder */
+    char device[32];      /* that those say they ran on */
 } swi_fsdp1_options;
 
 struct swi_target;
