@@ -320,45 +320,109 @@ static void flat_states(void **state)
            "optimizer.state.0.exp_avg", "it has 10 elements, and the replica of this shard");
 }
 
-/* "a" of 3 x 2 and "b" of 5 in a flat parameter of 12 in two shards of 6, as use_orig_params=True
- * has them: slices under clean names, states of what a rank has elements of. */
+/* FSDP1 with a mesh saves DTensors: those tell the groups, and that states are flat their lengths.
+ */
+static void flat_states_by_mesh(void **state)
+{
+    const rank_mesh mesh = {.size = {2, 2}, .placement = {RANK_REPLICA, RANK_ROWS}};
+    char *dir = *state;
+    for (int r = 0; r < 4; r++) {
+        torch_world *w = begin();
+        rank_placed(w, "w", 4, 3, 2 * (r % 2), 2, &mesh, r);
+        end(w, harness_path(dir, "model_world_size_4_rank_%d.pt", r));
+        w = begin_states();
+        put_state(w, 0, 7 - r % 2, r % 2 == 0 ? 0 : 7);
+        end_states(w, "0", harness_path(dir, "optim_world_size_4_rank_%d.pt", r));
+    }
+    outcome o;
+    run_verify(dir, &o);
+    assert_int_equal(bad_findings(&o), 0);
+    outcome_free(&o);
+    assert_ramp(dir, "optimizer.state.0.exp_avg", 1, (const int64_t[]){13}, 0);
+    /* FSDP2 keeps nothing flat: there they are copies, which must have one shape */
+    harness_write_text(harness_path(dir, "fsdp_config.json"), "{\"FSDP_version\": 2}");
+    run_verify(dir, &o);
+    assert_found(&o, SW_DEFECT, "bad-tensor", "optim_world_size_4_rank_1.pt",
+                 "optimizer.state.0.exp_avg", "another type or shape");
+    outcome_free(&o);
+}
+
+/* "a" of 2 x 2, "b" of 2 and "c" of 3 in a flat parameter of 10 in two shards of 5, as
+ * use_orig_params=True has them: slices under clean names, states of what a rank has elements of.
+ */
 static void write_views(const char *dir)
 {
+    static const struct {
+        const char *name;
+        int64_t start, elements; /* in the shard */
+    } views[2][3] = {{{"m.a", 0, 4}, {"m.b", 4, 1}, {"m.c", 0, 0}},
+                     {{"m.a", 0, 0}, {"m.b", 0, 1}, {"m.c", 1, 3}}};
+    static const int64_t one = 1;
     for (int r = 0; r < 2; r++) {
-        const rank_shard s = {12, 0, 6 * r, 6, r, 2, 2};
-        float flat[6];
-        for (int i = 0; i < 6; i++)
-            flat[i] = (float)(6 * r + i);
-        torch_world *w = begin();
+        const rank_shard s = {10, 0, 5 * r, 5, r, 2, 2};
+        float flat[5];
+        for (int i = 0; i < 5; i++)
+            flat[i] = (float)(5 * r + i);
+        torch_world *w = begin(), *states = begin_states();
         size_t storage = torch_storage(w, "FloatStorage", 4, flat, sizeof flat);
-        const int64_t one = 1, six = 6, five = 5;
-        torch_key(w, "m.a");
-        if (r == 0)
-            torch_view(w, storage, 0, 1, &six, &one);
-        else
-            torch_floats(w, NULL, 1, (const int64_t[]){0}, flat);
-        torch_key(w, "m.b");
-        if (r == 1)
-            torch_view(w, storage, 0, 1, &five, &one);
-        else
-            torch_floats(w, NULL, 1, (const int64_t[]){0}, flat);
+        for (int i = 0; i < 3; i++) {
+            int64_t start = views[r][i].start, n = views[r][i].elements;
+            torch_key(w, views[r][i].name);
+            if (n > 0)
+                torch_view(w, storage, start, 1, &n, &one);
+            else
+                torch_floats(w, NULL, 1, &n, flat);
+            if (n > 0)
+                put_state(states, i, n, (float)(100 + 5 * r + start));
+        }
         torch_ramp(w, "m.buf", 1, (const int64_t[]){2}, 3);
         rank_sharded_view(w, "m._flat_param", &s, storage, 0);
         end(w, harness_path(dir, "model_world_size_2_rank_%d.pt", r));
-        w = begin_states();
-        put_state(w, r, r == 0 ? 6 : 5, (float)(100 * r));
-        end_states(w, "0 1", harness_path(dir, "optim_world_size_2_rank_%d.pt", r));
+        end_states(states, "0 1 2", harness_path(dir, "optim_world_size_2_rank_%d.pt", r));
     }
+}
+
+/* With shapes the notes of rows and of the views in them make the parameters. */
+static void shaped_views(const char *dir)
+{
+    static const struct {
+        const char *name;
+        uint32_t axes;
+        int64_t shape[2];
+        float base;
+    } want[] = {{"model.m.a", 2, {2, 2}, 0},
+                {"model.m.b", 1, {2}, 4},
+                {"model.m.c", 1, {3}, 6},
+                {"model.m.buf", 1, {2}, 3}};
+    char *shapes = harness_path(dir, "../shapes.yaml");
+    harness_write_text(shapes, "shapes: 1\nparameters: [{m.a: [2, 2]}, {m.b: [2]}, {m.c: [3]}]\n");
+    const sw_open_options options = {.shapes = shapes};
+    sw_checkpoint *c = NULL;
+    sw_error err = {0};
+    assert_ok(sw_checkpoint_open(dir, &options, NULL, &c, &err), &err);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        sw_tensor_info t;
+        float *data = read_floats(c, want[i].name, &t);
+        assert_int_equal(t.axes, want[i].axes);
+        for (uint32_t k = 0; k < t.axes; k++)
+            assert_int_equal(t.shape[k], want[i].shape[k]);
+        for (uint64_t k = 0; k < t.elements; k++)
+            assert_true(data[k] == want[i].base + (float)k);
+        free(data);
+    }
+    sw_checkpoint_close(c);
 }
 
 static void views_of_a_row(void **state)
 {
     char *dir = harness_path(*state, "in");
     write_views(dir);
-    assert_ramp(dir, "model.m._flat_param", 1, (const int64_t[]){12}, 0);
+    shaped_views(dir);
+    assert_ramp(dir, "model.m._flat_param", 1, (const int64_t[]){10}, 0);
     assert_ramp(dir, "model.m.buf", 1, (const int64_t[]){2}, 3);
-    assert_ramp(dir, "optimizer.state.0.exp_avg", 1, (const int64_t[]){6}, 0);
-    assert_ramp(dir, "optimizer.state.1.exp_avg", 1, (const int64_t[]){5}, 100);
+    assert_ramp(dir, "optimizer.state.0.exp_avg", 1, (const int64_t[]){4}, 100);
+    assert_ramp(dir, "optimizer.state.1.exp_avg", 1, (const int64_t[]){2}, 104);
+    assert_ramp(dir, "optimizer.state.2.exp_avg", 1, (const int64_t[]){3}, 106);
     sw_checkpoint *c = open_good(dir);
     assert_true(sw_catalog_find(sw_checkpoint_catalog(c), "model.m.a") < 0);
     assert_true(sw_catalog_find(sw_checkpoint_catalog(c), "model.m.b") < 0);
@@ -373,8 +437,8 @@ static void views_of_a_row(void **state)
     assert_false(swi_value_get(saved.graph, model, "m.a", &v));
     assert_false(swi_value_get(saved.graph, model, "m.b", &v));
     assert_true(swi_state_find(&saved, (const char *const[]){"optimizer", "state"}, 2, &states));
-    assert_int_equal(sw_value_size(saved.graph, states), 2);
-    for (int64_t i = 0; i < 2; i++) {
+    assert_int_equal(sw_value_size(saved.graph, states), 3);
+    for (int64_t i = 0; i < 3; i++) {
         assert_ok(swi_graph_int(saved.graph, i, &key, &err), &err);
         assert_true(swi_dict_find(saved.graph, states, key, &v));
         assert_int_equal(sw_value_size(saved.graph, v), 2);
@@ -509,10 +573,19 @@ static void claims(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),     test_in_dir(whole_from_four),  test_in_dir(plain_and_placed),
-        test_in_dir(order_of_ranks), test_in_dir(uneven_and_empty), test_in_dir(strided),
-        test_in_dir(hybrid),         test_in_dir(flat_states),      test_in_dir(views_of_a_row),
-        test_in_dir(random_states),  test_in_dir(wrong_files),      test_in_dir(claims),
+        cmocka_unit_test(names),
+        test_in_dir(whole_from_four),
+        test_in_dir(plain_and_placed),
+        test_in_dir(order_of_ranks),
+        test_in_dir(uneven_and_empty),
+        test_in_dir(strided),
+        test_in_dir(hybrid),
+        test_in_dir(flat_states),
+        test_in_dir(flat_states_by_mesh),
+        test_in_dir(views_of_a_row),
+        test_in_dir(random_states),
+        test_in_dir(wrong_files),
+        test_in_dir(claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
