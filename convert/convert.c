@@ -13,6 +13,7 @@
 #include "check/replica_check.h"
 #include "compare.h"
 #include "execute.h"
+#include "flat/unflatten.h"
 #include "io/txn.h"
 #include "map/registration.h"
 #include "map/remap.h"
@@ -129,6 +130,8 @@ static sw_status set_config(job *j, sw_error *err)
     swi_entry entry;
     sw_error cause = {0};
     j->open = j->options->open;
+    if (j->open.param_names == NULL)
+        j->open.param_names = j->options->param_names;
     if (j->open.config != NULL || j->options->assets == NULL)
         return SW_OK;
     sw_status st = swi_store_open_posix(j->options->assets, &store, &cause);
@@ -362,8 +365,11 @@ static sw_status identify(job *j, sw_error *err)
         swi_mapping_identify(j->remap.mapping, &id);
     else if (j->remap.model != NULL)
         swi_model_identify(j->remap.model, &id);
-    for (size_t i = 0; i < j->param_names.count; i++)
+    for (size_t i = 0; i < j->param_names.count; i++) {
         swi_identity_text(&id, j->param_names.items[i]);
+        if (j->param_names.numbers != NULL)
+            swi_identity_number(&id, j->param_names.numbers[i]);
+    }
     swi_identity_number(&id, j->layout_size);
     swi_identity_bytes(&id, j->layout_text, j->layout_size);
     for (size_t i = 0; i < j->assets.count; i++) {
@@ -473,10 +479,13 @@ static sw_status select_state(job *j, sw_error *err)
         return st;
     swi_state_form form = {.optimizer = j->target.form,
                            .naming = {.names = j->param_names.items,
+                                      .numbers = j->param_names.numbers,
                                       .name_count = j->param_names.count,
                                       .by_model = j->order_of_model},
                            .param_names = j->target.param_names,
                            .mapping = j->remap.mapping};
+    if (swi_unflat_has_names(swi_checkpoint_unflat(j->source)))
+        form.naming = (swi_opt_naming){0}; /* opening the source has used them */
     if (form.mapping != NULL && form.optimizer == SWI_FORM_KEEP && !j->target.form_asked)
         form.optimizer = SWI_FORM_NAMES;
     const swi_select_in in = {.checkpoint = j->source,

@@ -38,6 +38,8 @@ typedef struct sw_open_options {
     const char *config;      /* the model's configuration, or a folder with it; NULL: where it is */
     const char *shapes;      /* what flat parameters are made of (specs/shapes.md): a torch state
                                 dict, a configuration, or a YAML document; NULL: where it is */
+    const char *param_names; /* file with names for optimizers that number their parameters, where
+                                flat states need them (sw_convert_options); NULL: none */
     const sw_limits *limits; /* NULL: defaults */
 } sw_open_options;
 
@@ -328,7 +330,8 @@ typedef struct sw_convert_options {
     bool keep_prefixes;       /* leave wrapper parts (module., _orig_mod. ...) in names */
     bool untie;               /* write both of a tied pair, and say so in config.json */
     const char *param_names;  /* file with the names of the model's parameters in the order of
-                                 registration, one a line, for optimizers that number them; NULL */
+                                 registration, one a line, or "NUMBER NAME" a line, for optimizers
+                                 that number them; NULL */
     const char *layout;       /* file that says which elements each rank holds, for targets of
                                  ranks (specs/notation.md); NULL: the target's own way */
     const char *from_names;   /* the side of the map whose names the source has; NULL: found */

@@ -56,6 +56,9 @@ static sw_status begin(swi_unflat *u, sw_error *err)
     for (size_t i = 0; st == SW_OK && i < u->in.notes->row_count; i++)
         st = take_note(u, &u->in.notes->rows[i], err);
     find_model_section(u);
+    const char *given = u->in.options != NULL ? u->in.options->param_names : NULL;
+    if (st == SW_OK && u->has_optimizers && given != NULL)
+        st = swi_param_names_read(given, &u->in.limits, false, &u->given, err);
     return st;
 }
 
@@ -67,8 +70,10 @@ static void forget_shapes(swi_unflat *u)
     for (size_t i = 0; i < u->tensor_count; i++)
         u->tensors[i] = (swi_unflat_tensor){.is_row = u->tensors[i].is_row};
     free(u->left_out);
+    free(u->places);
     free(u->single_of);
     u->left_out = NULL;
+    u->places = NULL;
     u->single_of = NULL;
     u->align = 0;
     swi_rows_free(&u->units);
@@ -436,6 +441,7 @@ void swi_unflat_free(swi_unflat *u)
     if (u == NULL)
         return;
     forget_shapes(u);
+    swi_param_names_free(&u->given);
     free(u->tensors);
     free(u->tied);
     free(u->made);
@@ -448,6 +454,11 @@ void swi_unflat_section(const swi_unflat *u, uint32_t tensor, const char **secti
 {
     *section = u->made[tensor].section;
     *name = u->made[tensor].name;
+}
+
+bool swi_unflat_has_names(const swi_unflat *u)
+{
+    return u != NULL && u->given.count > 0;
 }
 
 static void identify_rows(const swi_unflat *u, const swi_rows *rows, swi_identity *identity)

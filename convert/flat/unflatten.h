@@ -46,6 +46,8 @@ void swi_unflat_section(const swi_unflat *unflat, uint32_t tensor, const char **
  * registration, and optimizers by name. */
 SW_MUST_USE sw_status swi_unflat_state(const swi_unflat *unflat, swi_state *out, sw_error *err);
 
+/* Whether names that the user gave for numbers named optimizers here. `unflat` may be NULL. */
+bool swi_unflat_has_names(const swi_unflat *unflat);
 /* What lies where in the rows: others would give other tensors. */
 void swi_unflat_identify(const swi_unflat *unflat, swi_identity *identity);
 

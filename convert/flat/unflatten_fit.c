@@ -373,6 +373,22 @@ static sw_status need_order(const swi_unflat *u, sw_error *err)
         u->shapes->from);
 }
 
+/* Where parameters lie; states of optimizers are cut at the same places. */
+static sw_status note_places(const fitting *f, sw_error *err)
+{
+    swi_unflat *u = f->u;
+    sw_status st = swi_alloc_array(u->shapes->count, sizeof *u->places, (void **)&u->places, err);
+    for (size_t r = 0; st == SW_OK && r < u->units.count; r++) {
+        const uint64_t shards = f->notes[r]->shards > 0 ? f->notes[r]->shards : 1;
+        for (size_t i = 0; i < u->units.items[r].count; i++) {
+            const swi_row_item *item = &u->units.items[r].items[i];
+            u->places[item->parameter] =
+                (swi_unflat_place){.shard = swi_row_shard(f->elements[r], shards), .at = item->at};
+        }
+    }
+    return st;
+}
+
 sw_status swi_unflat_fit(swi_unflat *u, sw_error *err)
 {
     fitting f = {.u = u};
@@ -387,6 +403,8 @@ sw_status swi_unflat_fit(swi_unflat *u, sw_error *err)
         st = need_order(u, err);
     if (st == SW_OK && !all_recorded(&f))
         st = find_alignment(&f, err);
+    if (st == SW_OK)
+        st = note_places(&f, err);
     for (size_t r = 0; st == SW_OK && r < u->units.count; r++)
         u->tensors[f.notes[r]->tensor].row = &u->units.items[r];
     free(f.notes);

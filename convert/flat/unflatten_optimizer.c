@@ -34,25 +34,112 @@ static uint64_t elements_of(const swi_unflat *u, swi_unflat_keyed keyed, size_t 
     return all;
 }
 
+static bool is_noted(const swi_unflat *u, uint32_t tensor)
+{
+    return u->tensors[tensor].is_row;
+}
+
+/* The names that a lifting is given, and what they are. */
+typedef struct naming {
+    const swi_unflat *u;
+    swi_unflat_keyed keyed;
+    const char **names;
+    const swi_row **rows; /* NULL: no row is called so */
+    uint64_t *elements;
+    size_t count;
+} naming;
+
+/* A parameter's state is cut where its row in the model is, for the ranks cut both alike. */
+static bool cut_alike(const swi_unflat *u, uint32_t parameter, uint32_t tensor)
+{
+    const swi_unflat_place *place = u->places != NULL ? &u->places[parameter] : NULL;
+    sw_tensor_info info;
+    uint64_t shards;
+    if (place == NULL || place->shard == 0 || swi_tensor_has_replicas(u->catalog, tensor) ||
+        !sw_catalog_tensor(u->catalog, tensor, &info) || info.held_elements != info.elements)
+        return true;
+    for (uint64_t i = 0; i < info.piece_count; i++) {
+        swi_piece piece;
+        swi_tensor_piece(u->catalog, tensor, i, &piece);
+        const uint64_t end = swi_piece_end(&piece);
+        if (end < info.elements && (place->at + end) % place->shard != 0)
+            return false;
+    }
+    shards = (place->at + info.elements - 1) / place->shard - place->at / place->shard + 1;
+    return info.piece_count == shards;
+}
+
+/* FS-10: as many elements, cut at the same places; counters tell nothing. */
+static bool may_be(const void *ctx, size_t i, uint32_t tensor)
+{
+    const naming *n = ctx;
+    sw_tensor_info info;
+    if (!is_noted(n->u, tensor) || n->rows[i] == NULL)
+        return true;
+    return sw_catalog_tensor(n->u->catalog, tensor, &info) && info.elements == n->elements[i] &&
+           (n->keyed == SWI_KEYED_BY_UNIT ||
+            cut_alike(n->u, n->rows[i]->items[0].parameter, tensor));
+}
+
+static void name_rows(naming *n)
+{
+    const swi_rows *rows = rows_of(n->u, n->keyed);
+    for (size_t r = 0; r < rows->count; r++) {
+        n->names[r] = name_of(n->u, n->keyed, r);
+        n->rows[r] = &rows->items[r];
+        n->elements[r] = elements_of(n->u, n->keyed, r);
+    }
+    n->count = rows->count;
+}
+
+/* Those that the user gives, in their order; of rows or not. */
+static sw_status name_given(naming *n, sw_error *err)
+{
+    const swi_rows *rows = rows_of(n->u, n->keyed);
+    swi_names *known = NULL;
+    uint32_t id;
+    sw_status st = swi_names_make(&known, err);
+    for (size_t r = 0; st == SW_OK && r < rows->count; r++) {
+        const char *name = name_of(n->u, n->keyed, r);
+        st = swi_names_add(known, name, strlen(name), &id, NULL, err);
+    }
+    for (size_t i = 0; st == SW_OK && i < n->u->given.count; i++) {
+        const char *name = n->u->given.items[i];
+        const int64_t r = swi_names_find(known, name, strlen(name));
+        n->names[i] = name;
+        n->rows[i] = r >= 0 ? &rows->items[r] : NULL;
+        n->elements[i] = r >= 0 ? elements_of(n->u, n->keyed, (size_t)r) : 0;
+    }
+    n->count = n->u->given.count;
+    swi_names_free(known);
+    return st;
+}
+
 sw_status swi_unflat_lift(const swi_unflat *u, swi_unflat_keyed keyed, const swi_state *state,
                           swi_optimizer **out, size_t *count, sw_error *err)
 {
-    const size_t n = rows_of(u, keyed)->count;
-    const char **names = NULL;
-    uint64_t *elements = NULL;
-    sw_status st = swi_alloc_array(n, sizeof *names, (void **)&names, err);
+    const size_t room = rows_of(u, keyed)->count + u->given.count;
+    naming n = {.u = u, .keyed = keyed};
+    sw_status st = swi_alloc_array(room, sizeof *n.names, (void **)&n.names, err);
     if (st == SW_OK)
-        st = swi_alloc_array(n, sizeof *elements, (void **)&elements, err);
-    for (size_t r = 0; st == SW_OK && r < n; r++) {
-        names[r] = name_of(u, keyed, r);
-        elements[r] = elements_of(u, keyed, r);
-    }
-    const swi_opt_naming naming = {
-        .names = names, .elements = elements, .name_count = n, .by_model = true};
+        st = swi_alloc_array(room, sizeof(swi_row *), (void **)&n.rows, err);
     if (st == SW_OK)
-        st = swi_optimizers_lift(u->in.base, state, &naming, out, count, err);
-    free(names);
-    free(elements);
+        st = swi_alloc_array(room, sizeof *n.elements, (void **)&n.elements, err);
+    if (st == SW_OK && u->given.count > 0)
+        st = name_given(&n, err);
+    else if (st == SW_OK)
+        name_rows(&n);
+    const swi_opt_naming how = {.names = n.names,
+                                .numbers = u->given.numbers,
+                                .may_be = may_be,
+                                .may_be_ctx = &n,
+                                .name_count = n.count,
+                                .by_model = u->given.count == 0};
+    if (st == SW_OK)
+        st = swi_optimizers_lift(u->in.base, state, &how, out, count, err);
+    free(n.names);
+    free(n.rows);
+    free(n.elements);
     return st;
 }
 
@@ -71,11 +158,6 @@ const swi_row *swi_unflat_row_of(const swi_unflat *u, const char *parameter)
 
 /* ---- which of both it is ----------------------------------------------------------------------
  */
-
-static bool is_noted(const swi_unflat *u, uint32_t tensor)
-{
-    return u->tensors[tensor].is_row;
-}
 
 static sw_status strange_parameter(const swi_optimizer *o, uint32_t parameter, sw_error *err)
 {

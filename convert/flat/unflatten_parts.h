@@ -10,6 +10,7 @@
 #include "flat/rows.h"
 #include "flat/unflatten.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/param_names.h"
 
 #define SWI_NOT_MADE UINT32_MAX
 
@@ -32,6 +33,12 @@ typedef struct swi_unflat_section_name {
     const char *section, *name;
 } swi_unflat_section_name;
 
+/* Where a parameter lies in the model's rows. */
+typedef struct swi_unflat_place {
+    uint64_t shard; /* elements of each shard of its row; 0: it lies in none */
+    uint64_t at;
+} swi_unflat_place;
+
 struct swi_unflat {
     swi_unflat_in in;
     const sw_catalog *catalog; /* of the base */
@@ -40,12 +47,14 @@ struct swi_unflat {
     bool has_model;                /* rows of a model: */
     const char *section;           /* that it is in */
     bool has_optimizers;           /* rows of optimizers: */
+    swi_param_names given;         /* names for its numbers */
     swi_unflat_keyed keyed;        /* whose states they are */
     uint64_t shards;               /* of them */
     swi_shapes *shapes;            /* owned */
     bool *left_out;                /* by shape: it lies beside the rows; NULL: none */
     swi_rows units;                /* with places; of the model, or those that the shapes name */
     const char **unit_names;       /* "layers.0._flat_param", by row of `units` */
+    swi_unflat_place *places;      /* by shape; NULL: the model has no rows */
     swi_rows singles;              /* each parameter as a row of its own */
     uint32_t *single_of;           /* by shape: its row there; SWI_NOT_MADE: none */
     uint32_t *tied;                /* by shape: the tensor of the new catalog, or SWI_NOT_MADE */

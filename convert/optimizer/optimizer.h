@@ -74,9 +74,13 @@ typedef struct swi_opt_naming {
      * registration, each with the tensor of that name in the checkpoint, wrappers off unless they
      * are kept. NULL: none given. */
     const char *const *names;
-    /* Of each name the elements that its states have in a row (flat/rows.h), in place of the shapes
-     * that the checkpoint has; NULL: they have their parameters' shapes. */
-    const uint64_t *elements;
+    /* NULL: names are in the order of registration; else each is that of the parameter with this
+     * number. */
+    const uint64_t *numbers;
+    /* Whether name `i` may be that of a parameter that has this tensor for a state, in place of the
+     * shapes that the checkpoint has; NULL: states have their parameters' shapes. */
+    bool (*may_be)(const void *ctx, size_t i, uint32_t tensor);
+    const void *may_be_ctx;
     size_t name_count;
     bool by_model;      /* a map says them, not the user */
     bool keep_prefixes; /* wrapper parts stay */

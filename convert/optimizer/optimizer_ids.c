@@ -180,10 +180,6 @@ static sw_status fill_candidates(search *s, const swi_names *names, const size_t
         const char *name = s->l->naming.names[i];
         int64_t id = swi_names_find(names, name, strlen(name));
         bool known = id >= 0 && sw_catalog_tensor(catalog, tensors[id], &info);
-        if (s->l->naming.elements != NULL) {
-            known = true;
-            info = (sw_tensor_info){.axes = 1, .shape = {(int64_t)s->l->naming.elements[i]}};
-        }
         st = add_candidate(s, name, known ? &info : NULL, err);
     }
     if (s->l->naming.name_count > 0)
@@ -227,7 +223,7 @@ static sw_status find_candidates(search *s, sw_error *err)
  * OPT-8: a parameter fits a tensor unless it has tensors among its states that tell a shape and
  * none of them has the tensor's.
  */
-static bool fits(const search *s, uint32_t parameter, const candidate *c)
+static bool fits_shapes(const search *s, uint32_t parameter, const candidate *c)
 {
     const sw_catalog *catalog = sw_checkpoint_catalog(s->l->checkpoint);
     bool yes = false, no = false;
@@ -247,10 +243,23 @@ static bool fits(const search *s, uint32_t parameter, const candidate *c)
     return yes || !no;
 }
 
+static bool fits(const search *s, uint32_t parameter, const candidate *c)
+{
+    const swi_opt_naming *naming = &s->l->naming;
+    uint32_t tensor;
+    if (naming->may_be == NULL)
+        return fits_shapes(s, parameter, c);
+    for (size_t i = s->first[parameter]; i < s->first[parameter + 1]; i++)
+        if (sw_value_tensor(s->l->g, s->l->o->states[i].value, &tensor) &&
+            !naming->may_be(naming->may_be_ctx, (size_t)(c - s->items), tensor))
+            return false;
+    return true;
+}
+
 static bool has_shape(const search *s, uint32_t parameter)
 {
     static const candidate nothing = {.has_shape = true, .axes = UINT32_MAX};
-    return !fits(s, parameter, &nothing);
+    return !fits_shapes(s, parameter, &nothing);
 }
 
 /* ---- the search: which group takes each candidate ----------------------------------------------
@@ -559,6 +568,36 @@ static bool take_stored(const swi_lifting *l, const char **names)
     return true;
 }
 
+/* OPT-6: every number has its name, and its states do not speak against it. */
+static sw_status take_numbered(search *s, const char **names, sw_error *err)
+{
+    const swi_opt_naming *naming = &s->l->naming;
+    char text[400];
+    swi_quoted q;
+    size_t k = 0; /* they mostly follow each other */
+    for (uint32_t i = 0; i < s->l->o->parameter_count; i++) {
+        const char *key = swi_names_at(s->l->keys, i, NULL);
+        const uint64_t number = strtoull(key, NULL, 10);
+        size_t tried = 0;
+        while (tried < naming->name_count && naming->numbers[k] != number) {
+            k = (k + 1) % naming->name_count;
+            tried++;
+        }
+        if (tried < naming->name_count && fits(s, i, &s->items[k])) {
+            names[i] = naming->names[k];
+            continue;
+        }
+        if (tried == naming->name_count)
+            (void)snprintf(text, sizeof text, "number %s has no name among those given", key);
+        else
+            (void)snprintf(text, sizeof text,
+                           "number %s cannot be \"%.160s\": its states have another shape", key,
+                           swi_quote_str(&q, naming->names[k]));
+        return swi_opt_fail(s->l, err, SW_ERR_CONFLICT, "OPT-6", "%s", text);
+    }
+    return SW_OK;
+}
+
 sw_status swi_opt_name_ids(swi_lifting *l, const char **names, sw_error *err)
 {
     search s = {.l = l};
@@ -571,7 +610,9 @@ sw_status swi_opt_name_ids(swi_lifting *l, const char **names, sw_error *err)
     sw_status st = find_candidates(&s, err);
     if (st == SW_OK)
         st = prepare(&s, err);
-    if (st == SW_OK && (l->state->ordered || l->naming.name_count > 0))
+    if (st == SW_OK && l->naming.numbers != NULL)
+        st = take_numbered(&s, names, err);
+    else if (st == SW_OK && (l->state->ordered || l->naming.name_count > 0))
         st = take_ordered(&s, names, err);
     else if (st == SW_OK)
         st = take_unordered(&s, names, err);

@@ -390,6 +390,60 @@ static void test_states_of_parameters(void **state)
     free(path);
 }
 
+/* Two rows of one size, each in a group: which is which only names can say, with their numbers. */
+static void test_numbers(void **state)
+{
+    static const number numbers[] = {{6, 0}, {6, 100}};
+    static const char groups[] =
+        "] ( } ( 'lr' 1 'params' ] ( 0 e u } ( 'lr' 2 'params' ] ( 1 e u e";
+    char *path = write_optimizer(state, numbers, 2, groups);
+    char *shapes =
+        write_shapes(state, "shapes: 1\nparameters:\n- a.w: [5]\n- b.w: [5]\nunits: [a, b]\n");
+    char *names = harness_path(*state, "names.txt");
+    sw_open_options options = {.shapes = shapes};
+    sw_checkpoint *c = open_rows(path, NULL, NULL);
+    swi_unflat_in in = {.base = c, .options = &options, .limits = sw_limits_resolve(NULL)};
+    swi_row_notes notes = {0};
+    swi_unflat *unflat = NULL;
+    sw_catalog *catalog = NULL;
+    sw_error err = {0};
+    in.notes = &notes;
+    note_states(c, &notes, 2);
+    assert_int_equal(swi_unflatten(&in, &unflat, &catalog, &err), SW_ERR_CONFLICT);
+    assert_contains(err.text, "number 0 may be \"a._flat_param\" or \"b._flat_param\"");
+    options.param_names = names;
+    harness_write(names, "1 a._flat_param\n0 b._flat_param\n",
+                  strlen("1 a._flat_param\n0 b._flat_param\n"));
+    assert_ok(swi_unflatten(&in, &unflat, &catalog, &err), &err);
+    sw_value dict;
+    swi_state all = {0};
+    uint32_t tensor;
+    sw_tensor_info info;
+    assert_ok(swi_unflat_state(unflat, &all, &err), &err);
+    assert_true(swi_state_find(&all, (const char *const[]){"optimizer", "state", "b.w", "exp_avg"},
+                               4, &dict));
+    assert_true(sw_value_tensor(all.graph, dict, &tensor));
+    assert_true(sw_catalog_tensor(catalog, tensor, &info));
+    assert_string_equal(info.name, "optimizer.state.b.w.exp_avg");
+    assert_int_equal(tensor, 1); /* behind its step: number 0 */
+    swi_state_free(&all);
+    sw_catalog_free(catalog);
+    swi_unflat_free(unflat);
+    harness_write(names, "1 a._flat_param\nb._flat_param\n",
+                  strlen("1 a._flat_param\nb._flat_param\n"));
+    assert_int_equal(swi_unflatten(&in, &unflat, &catalog, &err), SW_ERR_FORMAT);
+    assert_contains(err.text, "line 2 lacks a number before the name");
+    harness_write(names, "1 a._flat_param\n2 b._flat_param\n",
+                  strlen("1 a._flat_param\n2 b._flat_param\n"));
+    assert_int_equal(swi_unflatten(&in, &unflat, &catalog, &err), SW_ERR_CONFLICT);
+    assert_contains(err.text, "number 0 has no name among those given");
+    swi_row_notes_free(&notes);
+    sw_checkpoint_close(c);
+    free(names);
+    free(shapes);
+    free(path);
+}
+
 /* FS-11: which modules were wrapped nobody said; what would fit is told, in the finding. */
 static void test_units_unknown(void **state)
 {
@@ -422,6 +476,7 @@ int main(void)
         test_in_dir(test_slices),
         test_in_dir(test_states_of_units),
         test_in_dir(test_states_of_parameters),
+        test_in_dir(test_numbers),
         test_in_dir(test_units_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
