@@ -2,6 +2,7 @@
  * FSDP1 as a target: whole commands. The sample's elements are their own coordinates, and each row
  * is held against the sample's parameters one behind the other.
  */
+#include "convert/state_fixture.h"
 #include "convert/torch_fixture.h"
 
 #include "model/catalog.h"
@@ -127,6 +128,20 @@ static void one_row_of_the_root(void **state)
     sw_checkpoint_close(from);
 }
 
+static void expect_equal(const char *a, const char *b, uint64_t tensors, uint64_t values)
+{
+    const sw_diff_options all_of_it = {.state = true};
+    sw_diff_summary sum;
+    sw_error err = {0};
+    sw_report *report = NULL;
+    assert_ok(sw_report_make(&report, &err), &err);
+    assert_ok(sw_diff(a, b, &all_of_it, NULL, NULL, report, &sum, &err), &err);
+    assert_int_equal(sum.differences, 0);
+    assert_int_equal(sum.compared, tensors);
+    assert_int_equal(sum.values, values);
+    sw_report_free(report);
+}
+
 /* There and back, by what --shapes says: the sample again, tensor for tensor. */
 static void there_and_back(void **state)
 {
@@ -152,15 +167,7 @@ static void there_and_back(void **state)
     convert_by(to, again, &options, "the root and 2 modules are wrapped");
     options.to = "dcp:ranks=4";
     convert_by(again, back, &options, NULL);
-    const sw_diff_options all_of_it = {.state = true};
-    sw_diff_summary sum;
-    sw_error err = {0};
-    sw_report *report = NULL;
-    assert_ok(sw_report_make(&report, &err), &err);
-    assert_ok(sw_diff(demo, back, &all_of_it, NULL, NULL, report, &sum, &err), &err);
-    assert_int_equal(sum.differences, 0);
-    assert_int_equal(sum.compared, 32);
-    sw_report_free(report);
+    expect_equal(demo, back, 32, 2);
 }
 
 /* ---- the other modes ------------------------------------------------------------------------- */
@@ -389,15 +396,159 @@ static void shapes_say_the_order(void **state)
     }
 }
 
+/* ---- files of ranks --------------------------------------------------------------------------
+ */
+
+typedef struct trained {
+    const char *name;
+    uint32_t axes;
+    int64_t shape[2];
+    float base; /* of its elements; those of exp_avg are 1000 more */
+} trained;
+
+static const trained trained_parameters[] = {
+    {"r.w", 2, {3, 2}, 100}, {"u.a", 2, {5, 3}, 200}, {"u.b", 1, {4, 0}, 300}};
+
+/* A DCP folder with an optimizer of two groups: u's, and the rest. */
+static void make_trained(const char *dir)
+{
+    dcp_world *w = dcp_begin();
+    for (size_t i = 0; i < 3; i++) {
+        const trained *p = &trained_parameters[i];
+        char path[64];
+        snprintf(path, sizeof path, "model/%s", p->name);
+        dcp_whole(w, path, 0, p->axes, p->shape, p->base);
+        snprintf(path, sizeof path, "optimizer/state/%s/exp_avg", p->name);
+        dcp_whole(w, path, 0, p->axes, p->shape, p->base + 1000);
+        snprintf(path, sizeof path, "optimizer/state/%s/step", p->name);
+        dcp_whole(w, path, 0, 0, NULL, 7);
+    }
+    dcp_text(w, "optimizer/param_groups/#0/lr", 0, "BINFLOAT 0.5");
+    dcp_text(w, "optimizer/param_groups/#0/params", 0,
+             "EMPTY_LIST ; MARK ; BINUNICODE u.a ; BINUNICODE u.b ; APPENDS ; ");
+    dcp_text(w, "optimizer/param_groups/#1/lr", 0, "BINFLOAT 0.25");
+    dcp_text(w, "optimizer/param_groups/#1/params", 0, "EMPTY_LIST ; BINUNICODE r.w ; APPEND ; ");
+    dcp_end(w, dir);
+}
+
+/* Elements [0, count) are base, base + 1 ...; of what follows in `more` likewise; then zeros. */
+static void expect_flat(const sw_checkpoint *c, const char *name, const float *bases,
+                        const uint64_t *counts, uint64_t total)
+{
+    sw_tensor_info info;
+    float *data = read_floats(c, name, &info);
+    uint64_t at = 0;
+    assert_int_equal(info.axes, 1);
+    assert_int_equal(info.elements, total);
+    for (int k = 0; k < 2; k++)
+        for (uint64_t i = 0; i < counts[k]; i++, at++)
+            assert_true(data[at] == bases[k] + (float)i);
+    for (; at < total; at++)
+        assert_true(data[at] == 0.0F);
+    free(data);
+}
+
+/* Raw: rows by number, padded to shards of one size; as read without knowing what is in them. */
+static void files_of_ranks_hold_rows(void **state)
+{
+    static const uint64_t worlds[] = {1, 2, 3, 4, 7, 25};
+    char *dir = *state, *from = harness_path(dir, "from"),
+         *layout = layout_file(dir, "layout: 1\nunits: u\n");
+    make_trained(from);
+    for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
+        const uint64_t n = worlds[i];
+        char target[64], *to = harness_path(dir, "to-%zu", i);
+        snprintf(target, sizeof target, "fsdp1:dp=%d,mode=local,files=ranks", (int)n);
+        const sw_convert_options options = to_target(target, layout);
+        convert_by(from, to, &options, "3 parameters make 2 flat parameters");
+        for (int r = 0; r < (int)n; r++) {
+            assert_true(
+                harness_exists(harness_path(to, "model_world_size_%d_rank_%d.pt", (int)n, r)));
+            assert_true(
+                harness_exists(harness_path(to, "optim_world_size_%d_rank_%d.pt", (int)n, r)));
+        }
+        sw_checkpoint *c = open_good(to);
+        assert_string_equal(sw_checkpoint_framework(c), "ranks");
+        expect_flat(c, "model._flat_param", (const float[]){100, 0}, (const uint64_t[]){6, 0}, 6);
+        expect_flat(c, "model.u._flat_param", (const float[]){200, 300}, (const uint64_t[]){15, 4},
+                    19);
+        /* u is in the first group, so it is number 0 */
+        expect_flat(c, "optimizer.state.0.exp_avg", (const float[]){1200, 1300},
+                    (const uint64_t[]){15, 4}, (19 + n - 1) / n * n);
+        expect_flat(c, "optimizer.state.1.exp_avg", (const float[]){1100, 0},
+                    (const uint64_t[]){6, 0}, (6 + n - 1) / n * n);
+        sw_checkpoint_close(c);
+    }
+}
+
+/* Every way of writing it is the source again, when it is known what is in the rows. */
+static void files_of_ranks_and_back(void **state)
+{
+    static const char *const targets[] = {
+        "fsdp1:dp=3,mode=local,files=ranks",
+        "fsdp1:dp=3,files=ranks",
+        "fsdp1:dp=3,files=ranks,optimizer=nested",
+        "fsdp1:dp=3,mode=local,files=ranks,optimizer=nested",
+        "fsdp1:dp=2,replicate=2,files=ranks",
+        "fsdp1:dp=8,mode=local,files=ranks,optimizer=ids",
+    };
+    char *dir = *state, *from = harness_path(dir, "from"),
+         *shapes = harness_path(dir, "shapes.yaml");
+    make_trained(from);
+    harness_write_text(shapes, "shapes: 1\nparameters:\n- r.w: [3, 2]\n- u.a: [5, 3]\n"
+                               "- u.b: [4]\nunits: [u]\nuse_orig_params: false\n");
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        char *to = harness_path(dir, "to-%zu", i), *back = harness_path(dir, "back-%zu", i);
+        sw_convert_options options = to_target(targets[i], NULL);
+        options.open.shapes = shapes;
+        convert_by(from, to, &options, NULL);
+        options.to = "dcp:ranks=2";
+        convert_by(to, back, &options, NULL);
+        expect_equal(from, back, 9, 4);
+    }
+}
+
+/* What cannot be one row is named; by names it may go. */
+static void refused_raw(void **state)
+{
+    char *dir = *state, *from = harness_path(dir, "from"), *to = harness_path(dir, "to");
+    make_trained(from);
+    sw_convert_options options = to_target("fsdp1:dp=2,files=ranks", NULL); /* the root alone */
+    outcome o;
+    run_convert(from, to, &options, &o);
+    assert_run_refused(&o, SW_ERR_CONFLICT,
+                       "\"r.w\" and \"u.a\" are in one wrapped module, and they are in different "
+                       "groups",
+                       to);
+    assert_string_equal(o.err.clause, "FS-23");
+    outcome_free(&o);
+    options.to = "fsdp1:dp=2,mode=local";
+    assert_refuses(from, to, &options, SW_ERR_CONFLICT, "they are in different groups");
+    options.drop_optimizer = true;
+    convert_by(from, to, &options, "3 parameters make 1 flat parameter");
+    options.drop_optimizer = false;
+    options.to = "fsdp1:dp=2,files=ranks,optimizer=nested";
+    convert_by(from, harness_path(dir, "named"), &options, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test_in_dir(rows_of_any_world), test_in_dir(one_row_of_the_root),
-        test_in_dir(there_and_back),    test_in_dir(sharded_is_in_rows),
-        test_in_dir(full_is_one_file),  test_in_dir(refused_options),
-        test_in_dir(refused_layouts),   test_in_dir(refused_without_an_order),
-        test_in_dir(buffers_stay),      test_in_dir(refused_types),
-        test_in_dir(refused_choices),   test_in_dir(shapes_say_the_order),
+        test_in_dir(rows_of_any_world),
+        test_in_dir(one_row_of_the_root),
+        test_in_dir(there_and_back),
+        test_in_dir(sharded_is_in_rows),
+        test_in_dir(full_is_one_file),
+        test_in_dir(refused_options),
+        test_in_dir(refused_layouts),
+        test_in_dir(refused_without_an_order),
+        test_in_dir(buffers_stay),
+        test_in_dir(refused_types),
+        test_in_dir(refused_choices),
+        test_in_dir(shapes_say_the_order),
+        test_in_dir(files_of_ranks_hold_rows),
+        test_in_dir(files_of_ranks_and_back),
+        test_in_dir(refused_raw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
