@@ -403,6 +403,21 @@ static sw_status say_unknown(const swi_unflat *u, const sw_error *why, sw_error 
 /* ---- all of it --------------------------------------------------------------------------------
  */
 
+/* A state dict with tensors that are defects is not taken apart: *why, and no shapes. */
+static sw_status settle_all(swi_unflat *u, swi_state *state, sw_error *why, sw_error *err)
+{
+    sw_status st = SW_OK;
+    if (u->has_optimizers)
+        st = swi_checkpoint_state(u->in.base, state, why);
+    if (st == SW_ERR_UNSUPPORTED)
+        return SW_OK;
+    if (st == SW_OK)
+        return find_shapes(u, state, why, err);
+    if (err != NULL)
+        *err = *why;
+    return st;
+}
+
 sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **catalog,
                         sw_error *err)
 {
@@ -415,10 +430,8 @@ sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **
         return st;
     u->in = *in;
     st = begin(u, err);
-    if (st == SW_OK && u->has_optimizers)
-        st = swi_checkpoint_state(in->base, &state, err);
     if (st == SW_OK)
-        st = find_shapes(u, &state, &why, err);
+        st = settle_all(u, &state, &why, err);
     swi_state_free(&state);
     if (st == SW_OK && u->shapes == NULL) {
         st = say_unknown(u, &why, err);
