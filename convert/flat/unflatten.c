@@ -67,7 +67,7 @@ static sw_status begin(swi_unflat *u, sw_error *err)
 
 static void forget_shapes(swi_unflat *u)
 {
-    for (size_t i = 0; i < u->tensor_count; i++)
+    for (size_t i = 0; u->tensors != NULL && i < u->tensor_count; i++)
         u->tensors[i] = (swi_unflat_tensor){.is_row = u->tensors[i].is_row};
     free(u->left_out);
     free(u->places);
@@ -423,6 +423,7 @@ sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **
 {
     swi_unflat *u = NULL;
     swi_state state = {0};
+    sw_catalog *made = NULL;
     sw_error why = {0};
     *out = NULL;
     sw_status st = swi_alloc_array(1, sizeof *u, (void **)&u, err);
@@ -439,13 +440,16 @@ sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **
         return st;
     }
     if (st == SW_OK)
-        st = make_catalog(u, catalog, err);
+        st = make_catalog(u, &made, err);
     if (st == SW_OK)
         st = say_done(u, err);
-    if (st == SW_OK)
+    if (st == SW_OK) {
         *out = u;
-    else
-        swi_unflat_free(u);
+        *catalog = made;
+        return SW_OK;
+    }
+    sw_catalog_free(made);
+    swi_unflat_free(u);
     return st;
 }
 

@@ -126,6 +126,17 @@ tensors:
 """
 
 
+# Of the flat parameter of 13 elements.
+SHAPES = """shapes: 1
+tensors:
+- z.w: [2, 3]
+- a.w: [3, 2]
+- m.b: []
+ties: {y.w: z.w}
+units: []
+"""
+
+
 class Command:
     """One command line to torture. argv holds SRC and DEST where the paths go; a command with DEST
     must make the tree of `want`, and with LIST the file of `want_list`; one without must print
@@ -144,6 +155,7 @@ class Command:
                   "MODEL": source + ".model", "NUMBERS": source + ".numbers.pt",
                   "LAYOUT": source + ".yaml", "MAP": source + ".map.yaml",
                   "RUNMAP": source + ".run.yaml",
+                  "FLAT": source + ".flat.pt", "SHAPES": source + ".shapes.yaml",
                   "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
                   "PARTS": source + ".parts",
                   "LIST": dest + ".list"}
@@ -174,6 +186,9 @@ class Bench:
         self.make_ranks()
         self.make_parts()
         torch_file.save(torch_file.training_run(), self.source + ".pt")
+        torch_file.save({"_flat_param": torch_file.Tensor(13)}, self.source + ".flat.pt")
+        with open(self.source + ".shapes.yaml", "w", encoding="ascii") as file:
+            file.write(SHAPES)
         with open(self.source + ".names", "w", encoding="ascii") as file:
             file.write("up.weight\nup.bias\ndown.weight\ndown.bias\n")
         with open(self.source + ".yaml", "w", encoding="ascii") as file:
@@ -208,6 +223,8 @@ class Bench:
                     "RUNMAP", "--param-names", "NAMES"),
             Command("parts", "convert", "PARTS", "DEST", "--to", "dcp:ranks=2", "--verify"),
             Command("emit-layout", "inspect", "SRC", "--emit-layout"),
+            Command("emit-shapes", "inspect", "RUN", "--emit-shapes", "--map", "RUNMAP"),
+            Command("flat", "convert", "FLAT", "DEST", "--to", "hf", "--shapes", "SHAPES", "--verify"),
             Command("layout", "convert", "SRC", "DEST", "--to", "fsdp2:dp=2,tp=2", "--layout",
                     "LAYOUT"),
             Command("overwrite", *sharded, "--overwrite", old="old"),
