@@ -73,8 +73,7 @@ def right_or_refused(kit, label, kind, source, *words):
     if done.code != 0:
         kit.expect(f"{label}: right, or refused by name", done, 2, *words)
         return
-    checks_good.compare(kit, f"{label}: right", dest, checks_good.wanted_names(kind.listing, kind.tensors),
-                        kind.listing["tied"])
+    checks_good.compare(kit, f"{label}: right", dest, kind.weights(), kind.listing["tied"])
 
 
 def check_files(kit, kind):
@@ -165,8 +164,7 @@ def check_shapes(kit, kinds):
     torch.save({n: state[n] for n in names}, kit.path("out", "exchanged.pt"))
     done = kit.run("convert", kind.source, dest, "--to", "hf", "--shapes", kit.path("out", "exchanged.pt"))
     if kit.expect("order that the views tell better", done, 0, "places that are recorded"):
-        checks_good.compare(kit, "order that the views tell better", dest,
-                            checks_good.wanted_names(kind.listing, kind.tensors))
+        checks_good.compare(kit, "order that the views tell better", dest, kind.weights())
 
 
 def rows(rank, whole):
