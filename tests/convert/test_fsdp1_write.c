@@ -351,6 +351,96 @@ static void refused_types(void **state)
     convert_by(file, to, &options, "2 parameters make 2 flat parameters");
 }
 
+/* Names that are sorted may be anybody's order. */
+static void refused_sorted_names(void **state)
+{
+    static const int64_t two[] = {2};
+    char *dir = *state, *file = harness_path(dir, "m.pt"), *to = harness_path(dir, "to");
+    torch_world *w = torch_begin(false);
+    torch_say(w, "} (");
+    for (int i = 0; i < 16; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "p%02d", i);
+        torch_ramp(w, name, 1, two, 0);
+    }
+    torch_say(w, "u");
+    torch_write_zip(w, file, NULL);
+    torch_free(w);
+    const sw_convert_options options = to_target("fsdp1:dp=2,mode=local", NULL);
+    assert_refuses(file, to, &options, SW_ERR_INCOMPLETE,
+                   "its names are sorted, which is no order of registration");
+}
+
+#define THREE "shapes: 1\nparameters:\n- e.w: [2]\n- m.w: [3]\n"
+
+/* What --shapes says and the source has must be the same model. */
+static void refused_shapes(void **state)
+{
+    static const struct {
+        const char *shapes;
+        sw_status status;
+        const char *clause, *says;
+    } cases[] = {
+        {THREE, SW_ERR_CONFLICT, "FS-26", "tensor \"h.w\" is in the source and not known to"},
+        {THREE "- h.w: [1, 2]\n", SW_ERR_CONFLICT, "FS-26",
+         "tensor \"h.w\" has another shape in the source than in"},
+        {THREE "- h.w: [2]\n- lost: [2]\n", SW_ERR_INCOMPLETE, "FS-21",
+         "parameter \"lost\" is not in the source"},
+        {THREE "ties: {h.w: e.w}\nunits: [e]\n", SW_ERR_CONFLICT, "FS-27",
+         "\"e.w\" and \"h.w\" are tied"},
+        {THREE "ties: {h.w: e.w}\nunits: [m]\n", SW_ERR_CONFLICT, "FS-21",
+         "\"h.w\" and \"e.w\" are said to be tied"},
+    };
+    static const int64_t two[] = {2}, three[] = {3};
+    char *dir = *state, *file = harness_path(dir, "m.pt"), *to = harness_path(dir, "to"),
+         *shapes = harness_path(dir, "shapes.yaml");
+    torch_world *w = torch_begin(false);
+    torch_say(w, "} (");
+    torch_ramp(w, "e.w", 1, two, 0);
+    torch_ramp(w, "m.w", 1, three, 10);
+    torch_ramp(w, "h.w", 1, two, 20);
+    torch_say(w, "u");
+    torch_write_zip(w, file, NULL);
+    torch_free(w);
+    sw_convert_options options = to_target("fsdp1:dp=2,mode=local", NULL);
+    options.open.shapes = shapes;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        outcome o;
+        harness_write_text(shapes, cases[i].shapes);
+        run_convert(file, to, &options, &o);
+        assert_run_refused(&o, cases[i].status, cases[i].says, to);
+        assert_string_equal(o.err.clause, cases[i].clause);
+        outcome_free(&o);
+    }
+}
+
+/* An optimizer that is left behind still tells that one of two is no parameter by itself. */
+static void the_optimizer_left_behind_tells(void **state)
+{
+    static const int64_t two[] = {2};
+    char *dir = *state, *from = harness_path(dir, "from"), *to = harness_path(dir, "to");
+    dcp_world *w = dcp_begin();
+    dcp_whole(w, "model/e.w", 0, 1, two, 0);
+    dcp_whole(w, "model/h.w", 0, 1, two, 0);
+    dcp_whole(w, "optimizer/state/e.w/exp_avg", 0, 1, two, 0);
+    dcp_text(w, "optimizer/param_groups/#0/params", 0, "EMPTY_LIST ; BINUNICODE e.w ; APPEND ; ");
+    dcp_end(w, from);
+    sw_convert_options options = to_target("fsdp1:dp=2,mode=local", NULL);
+    options.drop_optimizer = true;
+    outcome o;
+    run_convert(from, to, &options, &o);
+    assert_run_refused(&o, SW_ERR_CONFLICT,
+                       "\"e.w\" has states in the optimizer of the dcp checkpoint and \"h.w\" has "
+                       "none",
+                       to);
+    assert_string_equal(o.err.clause, "FS-28");
+    outcome_free(&o);
+    harness_write_text(harness_path(dir, "shapes.yaml"),
+                       "shapes: 1\nparameters:\n- e.w: [2]\nties: {h.w: e.w}\n");
+    options.open.shapes = harness_path(dir, "shapes.yaml");
+    convert_by(from, to, &options, "1 parameters make 1 flat parameter");
+}
+
 /* A tensor that is chosen away leaves a hole in a row; what rows are made of is not chosen by its
  * name. */
 static void refused_choices(void **state)
@@ -549,6 +639,9 @@ int main(void)
         test_in_dir(files_of_ranks_hold_rows),
         test_in_dir(files_of_ranks_and_back),
         test_in_dir(refused_raw),
+        test_in_dir(refused_sorted_names),
+        test_in_dir(refused_shapes),
+        test_in_dir(the_optimizer_left_behind_tells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
