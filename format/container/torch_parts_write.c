@@ -251,12 +251,13 @@ static void mesh_layout(swi_torch_emitting *e, const swi_torch_out_mesh *m)
     swi_te_op(e, '(');
     for (uint32_t a = 0; a < m->axes; a++) {
         const int64_t numbers[2] = {(int64_t)m->size[a], (int64_t)m->stride[a]};
+        const uint32_t count = m->size[a] > 1; /* an axis of one rank is made of none */
         object(e, N_FLAT_LAYOUT_CLASS);
         swi_te_ops(e, "}(");
         swi_te_text(e, "shape");
-        swi_te_ints(e, 1, &numbers[0]);
+        swi_te_ints(e, count, &numbers[0]);
         swi_te_text(e, "stride");
-        swi_te_ints(e, 1, &numbers[1]);
+        swi_te_ints(e, count, &numbers[1]);
         swi_te_ops(e, "ub");
     }
     swi_te_ops(e, "tub"); /* TUPLE SETITEMS BUILD */
