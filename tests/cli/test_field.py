@@ -152,6 +152,12 @@ def check_states():
     for groups, said in (([[0, 2], [1]], "both fit all shapes"), ([[0, 1, 2, 3]], "OPT-8")):
         numbered(groups)
         convert("m2.pt", "fsdp2:dp=2", code=2, say=said)
+    numbered([[0, 2], [1]])
+    with open("numbers.txt", "w", encoding="utf-8") as file:
+        file.write("0 a\n1 b\n2 c\n")
+    convert("m2.pt", "fsdp2:dp=2", "--param-names", "numbers.txt")
+    for name, number in (("a", 0), ("b", 1), ("c", 2)):
+        expect_values("out", f"optimizer.state.{name}.exp_avg", [2, 2], [number] * 4)
     # M11: what is there is listed
     state["lr_scheduler"] = {"last_epoch": 3}
     state["step"] = 7
