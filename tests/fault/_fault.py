@@ -152,6 +152,7 @@ class Command:
     def line(self, binary, source, dest):
         places = {"SRC": source, "DAMAGED": source + ".damaged", "RUN": source + ".pt",
                   "NAMES": source + ".names", "STEPS": source + ".steps",
+                  "UNITS": source + ".units.pt", "UNITLAYOUT": source + ".units.yaml",
                   "MODEL": source + ".model", "NUMBERS": source + ".numbers.pt",
                   "LAYOUT": source + ".yaml", "MAP": source + ".map.yaml",
                   "RUNMAP": source + ".run.yaml",
@@ -186,6 +187,9 @@ class Bench:
         self.make_ranks()
         self.make_parts()
         torch_file.save(torch_file.training_run(), self.source + ".pt")
+        torch_file.save(torch_file.unit_run(), self.source + ".units.pt")
+        with open(self.source + ".units.yaml", "w", encoding="ascii") as file:
+            file.write("layout: 1\nunits: [up, down]\n")
         torch_file.save({"_flat_param": torch_file.Tensor(13)}, self.source + ".flat.pt")
         with open(self.source + ".shapes.yaml", "w", encoding="ascii") as file:
             file.write(SHAPES)
@@ -227,6 +231,9 @@ class Bench:
             Command("flat", "convert", "FLAT", "DEST", "--to", "hf", "--shapes", "SHAPES", "--verify"),
             Command("layout", "convert", "SRC", "DEST", "--to", "fsdp2:dp=2,tp=2", "--layout",
                     "LAYOUT"),
+            Command("rows", "convert", "UNITS", "DEST", "--to", "fsdp1:dp=3,mode=local,files=ranks",
+                    "--layout", "UNITLAYOUT", "--param-names", "NAMES", "--verify"),
+            Command("flat", "convert", "SRC", "DEST", "--to", "fsdp1:dp=2,mode=local"),
             Command("overwrite", *sharded, "--overwrite", old="old"),
             Command("digests", "convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--digests",
                     "LIST"),

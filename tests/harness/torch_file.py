@@ -84,3 +84,16 @@ def training_run():
                               "params": [2, 3]}]},
         "lr_scheduler": {"last_epoch": 7, "_last_lr": [0.5, 0.5]},
     }
+
+
+def unit_run():
+    """The same with a group of the optimizer for each module, as flat parameters of FSDP1 have them."""
+    run = training_run()
+    names = [name.removeprefix("module.") for name in run["model"]]
+    moments = {n: t.shape for n, t in zip(names, run["model"].values())}
+    run["optimizer"]["state"] = {
+        i: {"step": Tensor(base=7.0), "exp_avg": Tensor(*moments[n], base=1000.0 + i)}
+        for i, n in enumerate(names)}
+    for group, numbers in zip(run["optimizer"]["param_groups"], ([0, 1], [2, 3])):
+        group["params"] = numbers
+    return run
