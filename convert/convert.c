@@ -228,6 +228,8 @@ static sw_status read_assets(job *j, sw_error *err)
     if (folder == NULL)
         return SW_OK;
     st = swi_assets_read(folder, &j->limits, &j->assets, err);
+    if (st != SW_OK || j->target.framework->takes == SWI_TAKES_STATE)
+        return st; /* they are copied as they are */
     /* a map says itself what is tied */
     if (st == SW_OK && j->remap.mapping == NULL)
         st = swi_resolve_ties(j->source, &j->assets, j->options, j->report, &j->selection, err);

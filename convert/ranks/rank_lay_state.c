@@ -11,6 +11,7 @@
 
 typedef enum part_of { OF_MODEL = 0, OF_OPTIMIZER, OF_EXTRA } part_of;
 
+/* How their files are called, and where whoever reads them has what is in them. */
 static const struct {
     const char *name, *prefix;
 } known[] = {
@@ -25,6 +26,7 @@ typedef struct dividing {
     uint8_t *part;                         /* by leaf: part_of */
     size_t cut[OF_EXTRA];                  /* parts of the paths that are the section of it */
     const swi_state_part *first[OF_EXTRA]; /* a leaf of it; NULL: there is none */
+    bool hoisted; /* what the source had in a section of that name is at the top of its files */
     swi_section section;
     swi_state_part *kept; /* room for the leaves of one */
 } dividing;
@@ -110,6 +112,43 @@ static sw_status set_parts(dividing *d, sw_error *err)
 /* ---- series ------------------------------------------------------------------------------------
  */
 
+/* Adds the pairs of a DICT to another; *clash: one of its keys is there. */
+static sw_status add_pairs(sw_value_graph *g, sw_value to, sw_value from, const char *but,
+                           bool *clash, sw_error *err)
+{
+    sw_value pair[2], there;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && sw_value_pair(g, from, i, &pair[0], &pair[1]); i++) {
+        if (but != NULL && swi_value_text_is(g, pair[0], but))
+            continue;
+        *clash = *clash || swi_dict_find(g, to, pair[0], &there);
+        st = swi_graph_set_items(g, to, pair, 1, err);
+    }
+    return st;
+}
+
+/* RF-21: the files are a section themselves: one of that name in the source is not put into it. */
+static sw_status hoist(dividing *d, sw_value *root, sw_error *err)
+{
+    sw_value_graph *g = d->plan->graph;
+    const char *name = known[OF_EXTRA].prefix;
+    sw_value inner, made;
+    bool clash = false;
+    if (sw_value_get_kind(g, *root) != SW_VALUE_DICT || !swi_value_get(g, *root, name, &inner) ||
+        sw_value_get_kind(g, inner) != SW_VALUE_DICT)
+        return SW_OK;
+    sw_status st = swi_graph_dict(g, &made, err);
+    if (st == SW_OK)
+        st = add_pairs(g, made, inner, NULL, &clash, err);
+    if (st == SW_OK)
+        st = add_pairs(g, made, *root, name, &clash, err);
+    if (st != SW_OK || clash)
+        return st;
+    d->hoisted = true;
+    *root = made;
+    return SW_OK;
+}
+
 static sw_status add_series(dividing *d, part_of of, sw_error *err)
 {
     size_t count = 0;
@@ -127,6 +166,8 @@ static sw_status add_series(dividing *d, part_of of, sw_error *err)
     if (st == SW_OK && of != OF_EXTRA && d->cut[of] > 0 &&
         !swi_state_find(&whole, d->first[of]->path, d->cut[of], &s->root))
         st = swi_fail(err, SW_ERR_ARG, "the state dict has no section %s", s->prefix);
+    if (st == SW_OK && of == OF_EXTRA)
+        st = hoist(d, &s->root, err);
     plan->series_count += st == SW_OK;
     return st;
 }
@@ -233,7 +274,8 @@ static sw_status give(dividing *d, const swi_state_scoped *scoped, sw_error *err
     if (i == d->in->leaf_count)
         return SW_OK; /* left out */
     const swi_state_part *leaf = &d->in->leaves[i];
-    const size_t cut = d->part[i] != OF_EXTRA ? d->cut[d->part[i]] : 0;
+    const bool inner = d->hoisted && strcmp(leaf->path[0], known[OF_EXTRA].prefix) == 0;
+    const size_t cut = d->part[i] != OF_EXTRA ? d->cut[d->part[i]] : inner;
     swi_rank_series *s = series_of(d, d->part[i]);
     sw_status st = SW_OK;
     if (s->root_of == NULL) {

@@ -366,7 +366,7 @@ sw_status swi_rank_choose_files(swi_target *target, sw_error *err)
     if (!swi_rank_files_asked((const char *)target->options.data))
         return no_files(target, value, n, err);
     target->reader = &swi_framework_rank_files;
-    target->rank_values = target->param_names = true;
+    target->rank_values = target->param_names = target->assets = true;
     if (!target->form_asked)
         target->form = SWI_FORM_IDS;
     return SW_OK;

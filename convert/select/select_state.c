@@ -26,15 +26,17 @@ typedef struct selecting {
 } selecting;
 
 /* Options that choose or rename what a model is. */
-static sw_status check_options(const sw_convert_options *o, sw_error *err)
+static sw_status check_options(const sw_convert_options *o, const swi_target *target, sw_error *err)
 {
     const struct {
         bool given;
         const char *name;
     } of_weights[] = {
-        {o->section != NULL, "--section"},       {o->strip_prefix != NULL, "--strip-prefix"},
-        {o->add_prefix != NULL, "--add-prefix"}, {o->untie, "--untie"},
-        {o->assets != NULL, "--assets"},
+        {o->section != NULL, "--section"},
+        {o->strip_prefix != NULL, "--strip-prefix"},
+        {o->add_prefix != NULL, "--add-prefix"},
+        {o->untie, "--untie"},
+        {o->assets != NULL && !target->assets, "--assets"},
     };
     for (size_t i = 0; i < sizeof of_weights / sizeof of_weights[0]; i++)
         if (of_weights[i].given)
@@ -357,7 +359,7 @@ sw_status swi_select_state(const swi_select_in *in, const sw_checkpoint **whole,
                    .options = options,
                    .out = &made,
                    .mapped = in->remap != NULL && in->remap->mapping != NULL};
-    sw_status st = check_options(options, err);
+    sw_status st = check_options(options, in->target, err);
     if (st == SW_OK)
         st = begin_patterns(&s, err);
     if (st == SW_OK)

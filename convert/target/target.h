@@ -14,6 +14,7 @@ typedef struct swi_target {
     bool one_file;               /* it is published as one file, not as a folder */
     const swi_framework *reader; /* that reads what was written */
     bool param_names;            /* optimizers by number are told their parameters' names too */
+    bool assets;                 /* files beside the model have a place, whatever it takes */
     bool rank_values;            /* there is a place for the values that differ between ranks */
 } swi_target;
 
