@@ -453,6 +453,11 @@ sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **
     return st;
 }
 
+const swi_rows *swi_unflat_rows(const swi_unflat *u)
+{
+    return u->has_model ? &u->units : NULL;
+}
+
 void swi_unflat_free(swi_unflat *u)
 {
     if (u == NULL)

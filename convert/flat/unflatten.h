@@ -39,6 +39,8 @@ SW_MUST_USE sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, s
                                     sw_error *err);
 void swi_unflat_free(swi_unflat *unflat);
 
+/* The rows that the model had, one for each wrapped module; NULL: it had none. */
+const struct swi_rows *swi_unflat_rows(const swi_unflat *unflat);
 /* Where tensor i of the new catalog lies in the saved state dict. */
 void swi_unflat_section(const swi_unflat *unflat, uint32_t tensor, const char **section,
                         const char **name);

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "flat/shapes_parts.h"
+#include "flat/unflatten.h"
 #include "map/remap.h"
 #include "notation/rules.h"
 
@@ -184,7 +185,27 @@ static sw_status check_ties(const swi_fsdp1_module *m, const char *const *units,
     return SW_OK;
 }
 
-/* LAY-9, or what --shapes says. */
+/* The modules that the source had wrapped, where they are still called so. */
+static sw_status units_of_source(const swi_reshape_in *in, swi_fsdp1_module *m, const char ***units,
+                                 size_t *count, sw_error *err)
+{
+    const swi_unflat *unflat = swi_checkpoint_unflat(in->checkpoint);
+    const swi_rows *rows = unflat != NULL ? swi_unflat_rows(unflat) : NULL;
+    void *room;
+    if (rows == NULL || in->model != NULL)
+        return SW_OK;
+    sw_status st = swi_arena_alloc(&m->arena, rows->count * sizeof **units, &room, err);
+    if (st != SW_OK)
+        return st;
+    *units = room;
+    for (size_t i = 0; i < rows->count; i++)
+        if (rows->items[i].unit[0] != '\0')
+            (*units)[(*count)++] = rows->items[i].unit;
+    m->units_from = *count > 0 ? "the source" : NULL;
+    return SW_OK;
+}
+
+/* LAY-9, or what --shapes says, or as it was. */
 static sw_status find_units(const swi_reshape_in *in, swi_fsdp1_module *m, const char ***units,
                             size_t *count, sw_error *err)
 {
@@ -200,7 +221,9 @@ static sw_status find_units(const swi_reshape_in *in, swi_fsdp1_module *m, const
         m->units_from = s->from;
     }
     *count = 0;
-    return given > 0 ? swi_units_matching(s, patterns, given, &m->arena, units, count, err) : SW_OK;
+    if (given > 0)
+        return swi_units_matching(s, patterns, given, &m->arena, units, count, err);
+    return s->has_units ? SW_OK : units_of_source(in, m, units, count, err);
 }
 
 /*

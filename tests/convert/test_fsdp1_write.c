@@ -170,6 +170,27 @@ static void there_and_back(void **state)
     expect_equal(demo, back, 32, 2);
 }
 
+/* Another number of ranks: the modules that were wrapped stay so. */
+static void units_of_the_source(void **state)
+{
+    char *dir = *state, *demo = harness_path(dir, "demo"), *to = harness_path(dir, "to"),
+         *again = harness_path(dir, "again");
+    make_demo(demo);
+    sw_convert_options options = to_target("fsdp1:dp=4,mode=local", layout_file(dir, UNITS));
+    convert_by(demo, to, &options, NULL);
+    options.to = "fsdp1:dp=3,mode=local";
+    options.layout = NULL;
+    options.open.shapes = demo;
+    convert_by(to, again, &options, "the root and 2 modules are wrapped, which the source says");
+    sw_checkpoint *from = open_good(demo), *c = NULL;
+    sw_error err = {0};
+    assert_ok(sw_checkpoint_open(again, &(sw_open_options){.from = "dcp"}, NULL, &c, &err), &err);
+    expect_row(c, from, "model._flat_param", embedding, 3);
+    expect_row(c, from, "model.layers.1._flat_param", layer1, 3);
+    sw_checkpoint_close(c);
+    sw_checkpoint_close(from);
+}
+
 /* ---- the other modes ------------------------------------------------------------------------- */
 
 /* Sharded is a DCP folder in rows, as the target of FSDP2 writes it. */
@@ -639,6 +660,7 @@ int main(void)
         test_in_dir(files_of_ranks_hold_rows),
         test_in_dir(files_of_ranks_and_back),
         test_in_dir(refused_raw),
+        test_in_dir(units_of_the_source),
         test_in_dir(refused_sorted_names),
         test_in_dir(refused_shapes),
         test_in_dir(the_optimizer_left_behind_tells),
