@@ -144,13 +144,18 @@ static sw_status set_config(job *j, sw_error *err)
 /* FS-14: a weight of one axis under the name of a flat parameter is nobody's weight. */
 static sw_status refuse_rows(const job *j, sw_error *err)
 {
-    if (!swi_checkpoint_has_rows(j->source))
+    const swi_rows_left left = swi_checkpoint_rows_left(j->source);
+    const bool wants_states =
+        j->target.framework->takes == SWI_TAKES_STATE && !j->options->drop_optimizer;
+    if (left == SWI_ROWS_NONE || (left == SWI_ROWS_OF_OPTIMIZERS && !wants_states))
         return SW_OK;
     for (size_t i = 0; j->report != NULL && i < sw_report_count(j->report); i++) {
         const sw_finding *f = sw_report_at(j->report, i);
         if (strcmp(f->code, "flat-parameters") == 0)
-            return swi_fail_at(err, SW_ERR_INCOMPLETE, "FS-14", 0, "\"%s\": %s", f->tensor,
-                               f->message);
+            return swi_fail_at(
+                err, SW_ERR_INCOMPLETE, "FS-14", 0, "\"%s\": %s%s", f->tensor, f->message,
+                left == SWI_ROWS_OF_MODEL ? ""
+                                          : "; --drop-role optimizer leaves the optimizer behind");
     }
     return swi_fail_at(err, SW_ERR_INCOMPLETE, "FS-14", 0,
                        "flat parameters, of which nothing tells what is in them; --shapes does");

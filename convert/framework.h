@@ -245,8 +245,13 @@ SW_MUST_USE sw_status swi_checkpoint_derive(const sw_checkpoint *base, sw_catalo
                                             sw_checkpoint **out, sw_error *err);
 /* What undid its rows (flat/unflatten.h); NULL: it had none, or nothing tells what is in them. */
 const struct swi_unflat *swi_checkpoint_unflat(const sw_checkpoint *checkpoint);
-/* Whether it has rows of which nothing tells what is in them. */
-bool swi_checkpoint_has_rows(const sw_checkpoint *checkpoint);
+/* Of which rows nothing tells what is in them. */
+typedef enum swi_rows_left {
+    SWI_ROWS_NONE = 0,
+    SWI_ROWS_OF_OPTIMIZERS, /* of those alone: the model has none, or none any more */
+    SWI_ROWS_OF_MODEL
+} swi_rows_left;
+swi_rows_left swi_checkpoint_rows_left(const sw_checkpoint *checkpoint);
 /* How many of its tensors, the first ones, are the checkpoint's own and not made by a map. */
 uint32_t swi_checkpoint_own_tensors(const sw_checkpoint *checkpoint);
 /* The most that opening took for a time (see swi_opening_memory). */

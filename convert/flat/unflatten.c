@@ -97,13 +97,15 @@ static sw_status all_have_rows(const swi_unflat *u, sw_error *err)
     return SW_OK;
 }
 
-static sw_status settle(swi_unflat *u, const swi_state *state, sw_error *err)
+static sw_status settle_model(swi_unflat *u, sw_error *err)
 {
     sw_status st = u->has_model ? swi_unflat_fit(u, err) : swi_unflat_units(u, err);
-    if (st == SW_OK)
-        st = swi_unflat_name_rows(u, err);
-    if (st == SW_OK && u->has_optimizers)
-        st = swi_unflat_states(u, state, err);
+    return st == SW_OK ? swi_unflat_name_rows(u, err) : st;
+}
+
+static sw_status settle_states(swi_unflat *u, const swi_state *state, sw_error *err)
+{
+    sw_status st = u->has_optimizers ? swi_unflat_states(u, state, err) : SW_OK;
     return st == SW_OK ? all_have_rows(u, err) : st;
 }
 
@@ -112,27 +114,65 @@ static bool could_not_work(sw_status st)
     return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
 }
 
-/* The first shapes that fit; *why: what speaks against the first that did not. */
+static sw_status fail_with(const sw_error *cause, sw_error *err)
+{
+    if (err != NULL)
+        *err = *cause;
+    return cause->status;
+}
+
+#define NO_ATTEMPT SIZE_MAX
+
+/* Which of the sources of shapes fits the model, if not its optimizer. */
+typedef struct trying {
+    size_t model;  /* the first that fits the model */
+    sw_error *why; /* what speaks against the first that did not fit */
+} trying;
+
+/* *done: it fits all. */
+static sw_status try_shapes(swi_unflat *u, const swi_state *state, size_t attempt, bool given,
+                            trying *t, bool *done, sw_error *err)
+{
+    sw_error cause = {0};
+    sw_status st = settle_model(u, &cause);
+    const bool model = st == SW_OK;
+    if (model)
+        st = settle_states(u, state, &cause);
+    *done = st == SW_OK;
+    if (*done)
+        return SW_OK;
+    forget_shapes(u);
+    if (could_not_work(st) || (given && !model))
+        return fail_with(&cause, err);
+    if (t->why->status == SW_OK)
+        *t->why = cause;
+    if (model && u->has_model && t->model == NO_ATTEMPT)
+        t->model = attempt;
+    return SW_OK;
+}
+
+/*
+ * The first shapes that fit all; else those that fit the model, whose weights need no optimizer
+ * (FS-15). *why: what speaks against the first that did not fit.
+ */
 static sw_status find_shapes(swi_unflat *u, const swi_state *state, sw_error *why, sw_error *err)
 {
-    for (size_t attempt = 0;; attempt++) {
-        bool given;
-        sw_error cause = {0};
-        sw_status st = swi_unflat_shapes(u, attempt, &u->shapes, &given, err);
+    trying t = {.model = NO_ATTEMPT, .why = why};
+    bool done = false, given;
+    sw_status st = SW_OK;
+    for (size_t attempt = 0; st == SW_OK; attempt++) {
+        st = swi_unflat_shapes(u, attempt, &u->shapes, &given, err);
         if (st != SW_OK || u->shapes == NULL)
-            return st;
-        st = settle(u, state, &cause);
-        if (st == SW_OK)
+            break;
+        st = try_shapes(u, state, attempt, given, &t, &done, err);
+        if (done)
             return SW_OK;
-        forget_shapes(u);
-        if (given || could_not_work(st)) {
-            if (err != NULL)
-                *err = cause;
-            return st;
-        }
-        if (why->status == SW_OK)
-            *why = cause;
     }
+    if (st != SW_OK || t.model == NO_ATTEMPT)
+        return st;
+    u->states_stay = true;
+    st = swi_unflat_shapes(u, t.model, &u->shapes, &given, err);
+    return st == SW_OK ? settle_model(u, err) : st;
 }
 
 /* ---- tensors of the new catalog ---------------------------------------------------------------
@@ -368,7 +408,7 @@ static sw_status say_done(const swi_unflat *u, sw_error *err)
     char how[64] = "";
     for (size_t n = 0; n < u->in.notes->row_count; n++) {
         model += u->in.notes->rows[n].unit != NULL;
-        states += u->in.notes->rows[n].unit == NULL;
+        states += u->in.notes->rows[n].unit == NULL && !u->states_stay;
     }
     if (model > 0 && u->align == 0)
         (void)snprintf(how, sizeof how, ", at the places that are recorded");
@@ -380,12 +420,26 @@ static sw_status say_done(const swi_unflat *u, sw_error *err)
                           model, states, u->singles.count, how, u->shapes->from);
 }
 
-/* FS-14 */
+/* Rows that stay, and the first of them. */
+static size_t rows_that_stay(const swi_unflat *u, uint32_t *first)
+{
+    size_t count = 0;
+    for (size_t n = u->in.notes->row_count; n-- > 0;) {
+        if (u->states_stay && u->in.notes->rows[n].unit != NULL)
+            continue;
+        *first = u->in.notes->rows[n].tensor;
+        count++;
+    }
+    return count;
+}
+
+/* FS-14, FS-15 */
 static sw_status say_unknown(const swi_unflat *u, const sw_error *why, sw_error *err)
 {
-    const swi_row_note *note = &u->in.notes->rows[0];
     sw_tensor_info info;
-    (void)sw_catalog_tensor(u->catalog, note->tensor, &info);
+    uint32_t first = 0;
+    const size_t count = rows_that_stay(u, &first);
+    (void)sw_catalog_tensor(u->catalog, first, &info);
     const swi_finding_in in = {.severity = SW_WARNING,
                                .status = SW_ERR_INCOMPLETE,
                                .code = "flat-parameters",
@@ -396,7 +450,7 @@ static sw_status say_unknown(const swi_unflat *u, const sw_error *why, sw_error 
         "%" PRIu64 " elements of parameters one behind the other, as FSDP1 flattens them (%zu such "
         "tensors): %s; give --shapes a torch state dict of the model, its config.json, or a "
         "document (specs/shapes.md)",
-        info.elements, u->in.notes->row_count,
+        info.elements, count,
         known ? why->text : "their names, shapes and order are not in the files");
 }
 
@@ -443,6 +497,8 @@ sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **
         st = make_catalog(u, &made, err);
     if (st == SW_OK)
         st = say_done(u, err);
+    if (st == SW_OK && u->states_stay)
+        st = say_unknown(u, &why, err);
     if (st == SW_OK) {
         *out = u;
         *catalog = made;
@@ -478,9 +534,14 @@ void swi_unflat_section(const swi_unflat *u, uint32_t tensor, const char **secti
     *name = u->made[tensor].name;
 }
 
+bool swi_unflat_is_partial(const swi_unflat *u)
+{
+    return u->states_stay;
+}
+
 bool swi_unflat_has_names(const swi_unflat *u)
 {
-    return u != NULL && u->given.count > 0;
+    return u != NULL && u->given.count > 0 && !u->states_stay;
 }
 
 static void identify_rows(const swi_unflat *u, const swi_rows *rows, swi_identity *identity)

@@ -30,7 +30,8 @@ SW_MUST_USE sw_status swi_note_named_rows(const sw_checkpoint *checkpoint, swi_r
                                           sw_error *err);
 /*
  * *out NULL: nothing tells what is in the rows; they stay as they are, and the finding
- * "flat-parameters" says what is missing. Else *catalog has the parameters in their place, whose
+ * "flat-parameters" says what is missing; so do those of optimizers alone, where only their model's
+ * can be undone. Else *catalog has the parameters in their place, whose
  * files, blobs and values are those of the base. What is known and does not fit is an error:
  * CONFLICT (sums, shapes, two ways that both fit), INCOMPLETE (parameters that are in no row), ARG
  * (shapes without an order), NOTFOUND.
@@ -48,6 +49,8 @@ void swi_unflat_section(const swi_unflat *unflat, uint32_t tensor, const char **
  * registration, and optimizers by name. */
 SW_MUST_USE sw_status swi_unflat_state(const swi_unflat *unflat, swi_state *out, sw_error *err);
 
+/* Whether rows of optimizers are left as they are, since nothing tells which is whose. */
+bool swi_unflat_is_partial(const swi_unflat *unflat);
 /* Whether names that the user gave for numbers named optimizers here. `unflat` may be NULL. */
 bool swi_unflat_has_names(const swi_unflat *unflat);
 /* What lies where in the rows: others would give other tensors. */

@@ -47,6 +47,7 @@ struct swi_unflat {
     bool has_model;                /* rows of a model: */
     const char *section;           /* that it is in */
     bool has_optimizers;           /* rows of optimizers: */
+    bool states_stay;              /* they are left as they are */
     swi_param_names given;         /* names for its numbers */
     swi_unflat_keyed keyed;        /* whose states they are */
     uint64_t shards;               /* of them */

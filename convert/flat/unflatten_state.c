@@ -291,7 +291,7 @@ static sw_status expand_optimizers(const swi_unflat *u, swi_state *state, sw_err
 {
     swi_optimizer *optimizers = NULL;
     size_t count = 0;
-    if (!u->has_optimizers)
+    if (!u->has_optimizers || u->states_stay)
         return SW_OK;
     sw_status st = swi_unflat_lift(u, u->keyed, state, &optimizers, &count, err);
     for (size_t i = 0; st == SW_OK && i < count; i++)

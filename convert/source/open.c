@@ -381,9 +381,17 @@ const swi_unflat *swi_checkpoint_unflat(const sw_checkpoint *checkpoint)
     return checkpoint->unflat;
 }
 
-bool swi_checkpoint_has_rows(const sw_checkpoint *checkpoint)
+swi_rows_left swi_checkpoint_rows_left(const sw_checkpoint *c)
 {
-    return checkpoint->rows.row_count > 0 && checkpoint->unflat == NULL;
+    swi_rows_left left = SWI_ROWS_NONE;
+    if (c->unflat != NULL)
+        return swi_unflat_is_partial(c->unflat) ? SWI_ROWS_OF_OPTIMIZERS : SWI_ROWS_NONE;
+    for (size_t i = 0; i < c->rows.row_count; i++) {
+        if (c->rows.rows[i].unit != NULL)
+            return SWI_ROWS_OF_MODEL;
+        left = SWI_ROWS_OF_OPTIMIZERS;
+    }
+    return left;
 }
 
 uint32_t swi_checkpoint_own_tensors(const sw_checkpoint *c)
