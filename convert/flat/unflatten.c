@@ -105,6 +105,8 @@ static sw_status settle_model(swi_unflat *u, sw_error *err)
 
 static sw_status settle_states(swi_unflat *u, const swi_state *state, sw_error *err)
 {
+    if (u->has_optimizers && state->graph == NULL)
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "the state dict cannot be read");
     sw_status st = u->has_optimizers ? swi_unflat_states(u, state, err) : SW_OK;
     return st == SW_OK ? all_have_rows(u, err) : st;
 }
@@ -463,13 +465,9 @@ static sw_status settle_all(swi_unflat *u, swi_state *state, sw_error *why, sw_e
     sw_status st = SW_OK;
     if (u->has_optimizers)
         st = swi_checkpoint_state(u->in.base, state, why);
-    if (st == SW_ERR_UNSUPPORTED)
-        return SW_OK;
-    if (st == SW_OK)
+    if (st == SW_OK || st == SW_ERR_UNSUPPORTED) /* then `why` is what speaks against all */
         return find_shapes(u, state, why, err);
-    if (err != NULL)
-        *err = *why;
-    return st;
+    return fail_with(why, err);
 }
 
 sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **catalog,
