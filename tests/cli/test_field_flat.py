@@ -81,10 +81,15 @@ def check_world():
     write_flat("m1", 2, 22)
     with open("m1.yaml", "w", encoding="utf-8") as file:
         file.write(NAMED.replace("[5]", "[13]"))
-    convert("m1", "fsdp1:dp=8,mode=local", "--shapes", "m1.yaml")
-    os.rename("out", fresh("m1-8"))
-    exits(0, "inspect", "m1-8", "--tensors", "*_flat_param", say="model._flat_param  float32 [22]  8 pieces")
-    for folder in ("m1", "m1-8"):
+    for name, more in (("m1-dcp", ""), ("m1-8", ",files=ranks")):
+        convert("m1", "fsdp1:dp=8,mode=local" + more, "--shapes", "m1.yaml")
+        os.rename("out", fresh(name))
+        exits(0, "inspect", name, "--tensors", "*_flat_param", say="model._flat_param  float32 [22]  8 pieces")
+    expect_values("m1-8", "optimizer.state.0.exp_avg", [24], [*range(22), 0, 0])
+    convert("m1-8", "fsdp1:dp=2,mode=local,files=ranks", "--shapes", "m1.yaml")
+    os.rename("out", fresh("m1-2"))
+    exits(0, "diff", "m1", "m1-2", "--state")
+    for folder in ("m1", "m1-dcp", "m1-8", "m1-2"):
         convert(folder, "fsdp2:dp=2", "--shapes", "m1.yaml")
         expect_values("out", "model.b", [13], range(9, 22))
         expect_values("out", "optimizer.state.a.exp_avg", [3, 3], range(9))
@@ -92,7 +97,7 @@ def check_world():
         expect_values("out", "optimizer.state.b.exp_avg_sq", [13], [i / 10 for i in range(9, 22)])
         expect_values("out", "optimizer.state.a.step", [], [7.0])
         os.rename("out", fresh(folder + "-out"))
-    exits(0, "diff", "m1-out", "m1-8-out", "--state")
+        exits(0, "diff", "m1-out", folder + "-out", "--state")
 
 
 def main():
