@@ -387,6 +387,20 @@ static sw_status identify(job *j, sw_error *err)
     return SW_OK;
 }
 
+/* Files of ranks that are of different steps make no model, whether it shows in it or not. */
+static sw_status compare_counters(const job *j, sw_error *err)
+{
+    bool equal = true;
+    if (j->options->drop_optimizer || j->options->drop != NULL || j->options->only != NULL)
+        return SW_OK;
+    sw_status st = swi_counters_check(j->whole, j->report, &equal, err);
+    return st != SW_OK || equal
+               ? st
+               : swi_fail(err, SW_ERR_CONFLICT,
+                          "the optimizer's counters differ from rank to rank: the files are of "
+                          "different saves; take a step that all ranks saved");
+}
+
 /* Copies of chosen tensors must agree, whichever the plan will take. */
 static sw_status compare_replicas(const job *j, sw_error *err)
 {
@@ -555,6 +569,8 @@ static sw_status prepare(job *j, sw_error *err)
     }
     if (st == SW_OK)
         st = select_parts(j, err);
+    if (st == SW_OK)
+        st = compare_counters(j, err);
     if (st == SW_OK)
         st = compare_replicas(j, err);
     if (st == SW_OK)

@@ -1,6 +1,7 @@
 #include "check/replica_check.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/report.h"
@@ -9,6 +10,7 @@
 #include "replicas.h"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
+#define COUNTERS_MAX 16 /* a rank of another step has all of them otherwise */
 
 /* Another file that holds this element, or "". */
 static const char *other_file(const sw_catalog *catalog, uint32_t tensor, uint64_t flat,
@@ -67,5 +69,30 @@ sw_status swi_replica_check(const sw_checkpoint *checkpoint, uint32_t tensor, sw
     if (st == SW_OK && !*equal)
         st = say(checkpoint, tensor, first, copy, report, err);
     free(buffer);
+    return st;
+}
+
+static bool is_counter(const sw_tensor_info *t)
+{
+    const char *dot = strrchr(t->name, '.');
+    return t->role == SW_ROLE_OPTIMIZER && t->elements == 1 && dot != NULL &&
+           strcmp(dot, ".step") == 0;
+}
+
+sw_status swi_counters_check(const sw_checkpoint *checkpoint, sw_report *report, bool *equal,
+                             sw_error *err)
+{
+    const sw_catalog *catalog = sw_checkpoint_catalog(checkpoint);
+    sw_tensor_info t;
+    size_t met = 0;
+    sw_status st = SW_OK;
+    *equal = true;
+    for (size_t i = 0;
+         st == SW_OK && *equal && met < COUNTERS_MAX && sw_catalog_tensor(catalog, i, &t); i++) {
+        if (!is_counter(&t) || !swi_tensor_has_replicas(catalog, (uint32_t)i))
+            continue;
+        met++;
+        st = swi_replica_check(checkpoint, (uint32_t)i, report, equal, err);
+    }
     return st;
 }

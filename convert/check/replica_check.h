@@ -10,4 +10,12 @@
 SW_MUST_USE sw_status swi_replica_check(const sw_checkpoint *checkpoint, uint32_t tensor,
                                         sw_report *report, bool *equal, sw_error *err);
 
+/*
+ * The first counters of updates ("step") that optimizers have, of which ranks saved copies: one
+ * that differs tells that files of ranks are of different saves, whatever is taken of them.
+ * Findings as above.
+ */
+SW_MUST_USE sw_status swi_counters_check(const sw_checkpoint *checkpoint, sw_report *report,
+                                         bool *equal, sw_error *err);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/report.h"
 #include "model/value.h"
+#include "ranks/rank_series.h"
 
 /* ---- RF-9: one save, one step ---------------------------------------------------------------- */
 
@@ -208,16 +209,24 @@ sw_status swi_rank_reading_each(swi_rank_reading *r, swi_rank_file_fn fn, void *
 
 /* ---- into the catalog ----------------------------------------------------------------------- */
 
-/* RF-6: files that changed places would give each other's rows. */
-static sw_status wrong_rank(swi_rank_reading *r, const swi_file_of_rank *f, int64_t rank,
-                            sw_error *err)
+/* RF-6, RS-4: files that changed places would give each other's parts. */
+static sw_status check_rank(swi_rank_reading *r, const swi_file_of_rank *f,
+                            const swi_torch_file *tf, const swi_torch_object *object, sw_error *err)
 {
     swi_finding_in in = {
         .severity = SW_DEFECT, .status = SW_ERR_CONFLICT, .code = "wrong-rank", .file = f->path};
+    int64_t rank = object->rank;
+    bool inside = rank >= 0;
+    if (!inside)
+        rank = swi_series_saved_rank(f->path, swi_torch_saved_as(tf));
+    if (rank < 0 || (uint64_t)rank == f->rank)
+        return SW_OK;
     swi_opening_incomplete(r->o);
     return swi_report_add(r->o->report, &in, err,
-                          "it stands for rank %" PRIu64 ", and rank %" PRId64 " saved it", f->rank,
-                          rank);
+                          inside ? "it stands for rank %" PRIu64 ", and rank %" PRId64 " saved it"
+                                 : "it stands for rank %" PRIu64
+                                   ", and was saved as the file of rank %" PRId64,
+                          f->rank, rank);
 }
 
 /* RF-7: of what every rank saved the first one's is kept, and the values that differ from it. */
@@ -235,9 +244,7 @@ sw_status swi_rank_reading_put(void *ctx, const swi_file_of_rank *f, const swi_t
     swi_rank_reading *r = ctx;
     swi_torch_kept *kept = r->fill.kept;
     size_t values = kept->value_count, news = r->fill.news;
-    sw_status st = SW_OK;
-    if (object->rank >= 0 && (uint64_t)object->rank != f->rank)
-        st = wrong_rank(r, f, object->rank, err);
+    sw_status st = check_rank(r, f, tf, object, err);
     if (st != SW_OK)
         return st;
     r->now = f;

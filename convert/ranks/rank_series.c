@@ -119,6 +119,20 @@ bool swi_series_name_parse(const char *name, swi_series_name *out)
     return has_rank;
 }
 
+int64_t swi_series_saved_rank(const char *name, const char *saved_as)
+{
+    swi_series_name now;
+    if (saved_as == NULL || !swi_series_name_parse(name, &now) ||
+        strncmp(name, saved_as, now.rank_at) != 0)
+        return -1;
+    const char *number = saved_as + now.rank_at, *behind = name + now.rank_at + now.rank_digits;
+    size_t digits = strspn(number, "0123456789"), rest = stem_end(name) - (size_t)(behind - name);
+    if (digits == 0 || digits > DIGITS_MAX || strncmp(number + digits, behind, rest) != 0 ||
+        strcmp(number + digits + rest, "/") != 0)
+        return -1;
+    return strtoll(number, NULL, 10);
+}
+
 bool swi_rank_series_any(const swi_listing *listing)
 {
     swi_series_name n;

@@ -20,6 +20,11 @@ typedef struct swi_series_name {
 
 /* RS-1; false: no file of a rank. */
 bool swi_series_name_parse(const char *name, swi_series_name *out);
+/*
+ * The rank of the file of the same series that this one was saved as (swi_torch_saved_as: its name
+ * then, without the suffix and with a '/'); -1: nothing tells.
+ */
+int64_t swi_series_saved_rank(const char *name, const char *saved_as);
 /* Whether such files are there, and neither safetensors nor a DCP index, which are what counts. */
 bool swi_rank_series_any(const swi_listing *listing);
 

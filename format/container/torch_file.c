@@ -481,6 +481,11 @@ sw_value_graph *swi_torch_take_graph(swi_torch_file *tf)
     return g;
 }
 
+const char *swi_torch_saved_as(const swi_torch_file *tf)
+{
+    return tf->root;
+}
+
 sw_value swi_torch_root(const swi_torch_file *tf)
 {
     return tf->top;

@@ -67,6 +67,9 @@ const sw_value_graph *swi_torch_graph(const swi_torch_file *tf);
 /* Gives the graph away (then swi_torch_graph is NULL). */
 sw_value_graph *swi_torch_take_graph(swi_torch_file *tf);
 sw_value swi_torch_root(const swi_torch_file *tf);
+/* What torch called the archive, with a '/' behind it: the name of the file that it saved, without
+ * its suffix, or "archive/". NULL: a file of another form. */
+const char *swi_torch_saved_as(const swi_torch_file *tf);
 const swi_pickle_unsafe *swi_torch_unsafe(const swi_torch_file *tf);
 bool swi_torch_swapped(const swi_torch_file *tf);
 size_t swi_torch_storage_count(const swi_torch_file *tf);

@@ -47,6 +47,30 @@ static void names(void **state)
     }
 }
 
+/* The name that a file was saved under tells, where it is of the same series. */
+static void saved_ranks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *saved_as;
+        int64_t rank;
+    } cases[] = {
+        {"optim_world_size_4_rank_1.pt", "optim_world_size_4_rank_2/", 2},
+        {"optim_world_size_4_rank_1.pt", "optim_world_size_4_rank_01/", 1},
+        {"optim_world_size_4_rank_1.pt", "optim_world_size_8_rank_2/", -1},
+        {"optim_world_size_4_rank_1.pt", "archive/", -1},
+        {"optim_world_size_4_rank_1.pt", "optim_world_size_4_rank_/", -1},
+        {"optim_world_size_4_rank_1.pt", "optim_world_size_4_rank_2", -1},
+        {"rank3_model.bin", "rank12_model/", 12},
+        {"rank3_model.bin", "rank12/", -1},
+        {"rank3.pt", "local_rank3/", -1},
+        {"rank3.pt", NULL, -1},
+        {"model_3.pt", "model_4/", -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(swi_series_saved_rank(cases[i].name, cases[i].saved_as), cases[i].rank);
+}
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static torch_world *begin(void)
@@ -486,6 +510,30 @@ static void random_states(void **state)
            "extra_state.lr_scheduler.last_epoch", "rank 2 was at 8, and the first rank at 7");
 }
 
+/* Its counters are copies of those of the other ranks, and differ. */
+static void another_step(void **state)
+{
+    char *dir = harness_path(*state, "in");
+    write_series(dir, "model_world_size_2_rank_%d.pt", 2, 4);
+    for (int r = 0; r < 2; r++) {
+        torch_world *w = begin_states();
+        torch_say(w, "0 } (");
+        torch_ramp(w, "step", 0, NULL, r == 0 ? 7 : 8);
+        put_rows(w, "exp_avg", 4, 2, 2, r);
+        torch_say(w, "u");
+        end_states(w, "0", harness_path(dir, "optim_world_size_2_rank_%d.pt", r));
+    }
+    expect(dir, SW_DEFECT, "replicas-differ", "optim_world_size_2_rank_1.pt",
+           "optimizer.state.0.step", "differs from the one in optim_world_size_2_rank_0.pt");
+    /* who leaves the optimizer out has decided */
+    static const char *const optimizer[] = {"optimizer*", NULL};
+    outcome o;
+    run_convert(dir, harness_path(*state, "out"),
+                &(sw_convert_options){.to = "hf", .drop = optimizer}, &o);
+    assert_fine(&o);
+    outcome_free(&o);
+}
+
 /* ---- which files ---------------------------------------------------------------------------- */
 
 static void config(const char *dir, const char *text)
@@ -573,18 +621,13 @@ static void claims(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        test_in_dir(whole_from_four),
-        test_in_dir(plain_and_placed),
-        test_in_dir(order_of_ranks),
-        test_in_dir(uneven_and_empty),
-        test_in_dir(strided),
-        test_in_dir(hybrid),
-        test_in_dir(flat_states),
-        test_in_dir(flat_states_by_mesh),
-        test_in_dir(views_of_a_row),
-        test_in_dir(random_states),
-        test_in_dir(wrong_files),
+        cmocka_unit_test(names),      cmocka_unit_test(saved_ranks),
+        test_in_dir(whole_from_four), test_in_dir(plain_and_placed),
+        test_in_dir(order_of_ranks),  test_in_dir(uneven_and_empty),
+        test_in_dir(strided),         test_in_dir(hybrid),
+        test_in_dir(flat_states),     test_in_dir(flat_states_by_mesh),
+        test_in_dir(views_of_a_row),  test_in_dir(random_states),
+        test_in_dir(another_step),    test_in_dir(wrong_files),
         test_in_dir(claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
