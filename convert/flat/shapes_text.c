@@ -68,8 +68,9 @@ static bool any_may_be(const swi_shapes *s)
 static sw_status write_list(const swi_shapes *s, swi_buf *out, sw_error *err)
 {
     static const char unsure[] =
-        "# Floating-point buffers may be among them: a state dict does not "
-        "tell. Name them here:\n# buffers: [\"**.running_mean\"]\n"
+        "# Floating-point buffers may be among them, and copies of tied parameters: a state dict "
+        "does\n# not tell. Name them here:\n# buffers: [\"**.running_mean\"]\n# ties: {OTHER: "
+        "NAME}\n"
         "tensors:\n";
     sw_status st = swi_buf_append_str(out, any_may_be(s) ? unsure : "parameters:\n", err);
     for (size_t i = 0; st == SW_OK && i < s->count; i++)

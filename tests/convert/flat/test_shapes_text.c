@@ -34,8 +34,9 @@ static void assert_emits_nothing(const char *path, const char *map, const char *
 }
 
 #define UNSURE                                                                                     \
-    "# Floating-point buffers may be among them: a state dict does not tell. Name them here:\n"    \
-    "# buffers: [\"**.running_mean\"]\ntensors:\n"
+    "# Floating-point buffers may be among them, and copies of tied parameters: a state dict "     \
+    "does\n# not tell. Name them here:\n# buffers: [\"**.running_mean\"]\n# ties: {OTHER: NAME}\n" \
+    "tensors:\n"
 #define UNITS "# Modules that FSDP wrapped, the root besides:\n# units: [\"layers.{n}\"]\n"
 
 static void documents_of_state_dicts_say_the_same(void **state)
