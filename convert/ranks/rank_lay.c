@@ -37,7 +37,8 @@ typedef struct laying {
     const swi_chosen **chosen_of; /* by tensor of the source */
     const swi_state_part **leaf_of;
     uint32_t *owner_entry;   /* by tensor of the source: the first entry of its elements */
-    swi_rank_series *series; /* that is walked now */
+    swi_rank_series *series; /* that is walked now, */
+    uint32_t of_rank;        /* the object of this rank; NONE: that of all */
     uint32_t *rank_map;
     swi_buf object, name;
 } laying;
@@ -83,7 +84,8 @@ static sw_status add_entry(laying *l, uint32_t tensor, sw_error *err)
         return st;
     sw_catalog_tensor(sw_checkpoint_catalog(l->in->source), tensor, &info);
     swi_rank_entry *e = &plan->entries[plan->count];
-    *e = (swi_rank_entry){.source = tensor, .leaf = l->leaf_of[tensor], .axes = info.axes};
+    *e = (swi_rank_entry){
+        .source = tensor, .leaf = l->leaf_of[tensor], .axes = info.axes, .of_rank = l->of_rank};
     e->dtype = l->chosen_of[tensor] != NULL ? l->chosen_of[tensor]->dtype : info.dtype;
     memcpy(e->shape, info.shape, sizeof e->shape);
     st = check_dtype(e, info.name, err);
@@ -113,6 +115,8 @@ static sw_status meet(void *ctx, swi_pickle_writer *w, const sw_value_graph *gra
         return st;
     swi_rank_series *s = l->series;
     const uint32_t id = l->plan->entries[l->plan->entry_of[tensor]].same_as;
+    if (l->plan->entries[id].of_rank != l->of_rank)
+        l->plan->entries[id].of_rank = NONE;
     if (s->storage_of[id] == NONE) {
         s->entries[s->count] = id;
         s->storage_of[id] = s->count++;
@@ -120,9 +124,10 @@ static sw_status meet(void *ctx, swi_pickle_writer *w, const sw_value_graph *gra
     return swi_pickle_op(w, 'N', err);
 }
 
-static sw_status meet_value(laying *l, sw_value v, sw_error *err)
+static sw_status meet_value(laying *l, sw_value v, uint32_t of_rank, sw_error *err)
 {
     swi_pickle_writer w;
+    l->of_rank = of_rank;
     l->object.size = 0;
     sw_status st = swi_pickle_begin(&w, &l->object, 2, err);
     return st == SW_OK ? swi_pickle_emit(&w, l->plan->graph, v, meet, l, err) : st;
@@ -135,7 +140,7 @@ static sw_status name_culprit(laying *l, sw_error *err)
     sw_error cause = {0};
     for (size_t i = 0; i < l->in->leaf_count; i++) {
         const swi_state_part *leaf = &l->in->leaves[i];
-        if (leaf->tensor != NULL || meet_value(l, leaf->value, &cause) == SW_OK)
+        if (leaf->tensor != NULL || meet_value(l, leaf->value, NONE, &cause) == SW_OK)
             continue;
         if (err != NULL)
             *err = cause;
@@ -156,9 +161,9 @@ static sw_status meet_series(laying *l, swi_rank_series *s, sw_error *err)
     if (st != SW_OK)
         return st;
     memset(s->storage_of, 0xff, count * sizeof *s->storage_of);
-    st = meet_value(l, s->root, err);
+    st = meet_value(l, s->root, NONE, err);
     for (uint32_t r = 0; st == SW_OK && s->root_of != NULL && r < l->plan->ranks; r++)
-        st = meet_value(l, s->root_of[r], err);
+        st = meet_value(l, s->root_of[r], r, err);
     return st == SW_ERR_UNSUPPORTED ? name_culprit(l, err) : st;
 }
 
@@ -171,7 +176,9 @@ static bool has_copies(const laying *l, uint32_t id)
     size_t files = 0;
     for (size_t i = 0; i < l->plan->series_count; i++)
         files += l->plan->series[i].storage_of[id] != NONE;
-    return files > 1 || (e->how.form == SWI_RANK_WHOLE ? l->plan->ranks : e->how.cut.copies) > 1;
+    if (files > 1 || e->of_rank != NONE)
+        return files > 1;
+    return (e->how.form == SWI_RANK_WHOLE ? l->plan->ranks : e->how.cut.copies) > 1;
 }
 
 static sw_status lay_tensor(laying *l, swi_rank_entry *e, const char *name, sw_error *err)
@@ -204,6 +211,8 @@ static sw_status on_name(void *ctx, const swi_torch_leaf *leaf, sw_error *err)
     l->name.size = 0;
     sw_status st = swi_buf_printf(&l->name, err, "%s%s%s", l->series->prefix,
                                   leaf->count > 0 ? "." : "", leaf->count > 0 ? leaf->name : "");
+    if (st == SW_OK && l->of_rank != NONE)
+        st = swi_buf_printf(&l->name, err, ".rank%" PRIu32, l->of_rank);
     if (st == SW_OK)
         st = swi_buf_u8(&l->name, '\0', err);
     if (st != SW_OK)
@@ -212,18 +221,29 @@ static sw_status on_name(void *ctx, const swi_torch_leaf *leaf, sw_error *err)
     swi_rank_entry *owner = &l->plan->entries[e->same_as];
     if (e == owner && !e->laid)
         return lay_tensor(l, e, name, err);
+    if (l->of_rank != NONE)
+        return SW_OK;
     const swi_layout_view view = {.name = name, .source = tensor, .dtype = e->dtype};
     return swi_layout_see(l->layout, &view, err);
+}
+
+/* What is in the objects of ranks alone has the rank in its name. */
+static sw_status lay_object(laying *l, sw_value root, uint32_t of_rank, sw_error *err)
+{
+    const swi_torch_object object = {.graph = l->plan->graph, .root = root};
+    bool too_deep;
+    l->of_rank = of_rank;
+    return swi_torch_walk(&object, on_name, l, &too_deep, err);
 }
 
 static sw_status lay_tensors(laying *l, sw_error *err)
 {
     sw_status st = SW_OK;
     for (size_t i = 0; st == SW_OK && i < l->plan->series_count; i++) {
-        l->series = &l->plan->series[i];
-        const swi_torch_object object = {.graph = l->plan->graph, .root = l->series->root};
-        bool too_deep;
-        st = swi_torch_walk(&object, on_name, l, &too_deep, err);
+        const swi_rank_series *s = l->series = &l->plan->series[i];
+        st = lay_object(l, s->root, NONE, err);
+        for (uint32_t r = 0; st == SW_OK && s->root_of != NULL && r < l->plan->ranks; r++)
+            st = lay_object(l, s->root_of[r], r, err);
     }
     return st;
 }

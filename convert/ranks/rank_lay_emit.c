@@ -13,6 +13,10 @@
 
 void swi_rank_local(const swi_rank_entry *e, uint32_t rank, swi_local *out)
 {
+    if (e->of_rank != UINT32_MAX && e->of_rank != rank) {
+        *out = (swi_local){.axes = 1};
+        return;
+    }
     if (e->how.form != SWI_RANK_WHOLE) {
         swi_cut_local(&e->how.cut, swi_cut_of_rank(&e->how.cut, rank), out);
         return;

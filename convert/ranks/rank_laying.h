@@ -26,6 +26,7 @@ typedef struct swi_rank_entry {
     swi_torch_out_placement placements[SWI_MESH_AXES_MAX];
     uint32_t same_as; /* the entry that has the same elements: tied; or itself */
     uint32_t tensor;  /* of the layout */
+    uint32_t of_rank; /* whose object alone has it; UINT32_MAX: all have */
     bool laid;        /* it is in the layout */
 } swi_rank_entry;
 
