@@ -10,6 +10,7 @@ import torch
 from torch.distributed.checkpoint._nested_dict import flatten_state_dict
 
 import checks_good
+import checks_torch_out
 import kinds_fsdp1
 import resume
 import resume_fsdp1
@@ -41,14 +42,14 @@ class Target:
 
 TARGETS = (
     Target("fsdp2:dp=8", "fsdp2", (2,)), Target("fsdp1:dp=4,mode=local", "local", (2,)),
-    Target("ddp", "plain", (1,), file=True), Target("fsdp2:dp=2,files=ranks", "fsdp2_files", (2,)),
+    Target("ddp", "plain", (1,), file=True), Target("fsdp2:dp=2,files=ranks,device=cpu", "fsdp2_files", (2,)),
     Target("fsdp1:dp=2,mode=sharded", "sharded", (4,)), Target("dcp:ranks=3", "fsdp2", (1,)),
     Target("fsdp1:dp=2,mode=local,files=ranks", "local_files", (2,)),
     Target("fsdp2:dp=2", "fsdp2", (2, 2)), Target("fsdp1:dp=2,mode=full", "full", (2,), file=True),
-    Target("fsdp1:dp=2,mode=sharded,files=ranks", "sharded_files", (2,)),
+    Target("fsdp1:dp=2,mode=sharded,files=ranks,device=cpu", "sharded_files", (2,)),
     Target("torch:optimizer=nested", "plain_named", (1,), file=True), Target("fsdp2:dp=4", "fsdp2", (4,)),
-    Target("fsdp2:dp=2,replicate=2,files=ranks", "fsdp2_files", (2, 2)),
-    Target("fsdp1:dp=4,mode=local,files=ranks", "local_files", (4,)),
+    Target("fsdp2:dp=2,replicate=2,files=ranks,device=cpu", "fsdp2_files", (2, 2)),
+    Target("fsdp1:dp=4,mode=local,files=ranks,device=cpu", "local_files", (4,)),
 )
 
 
@@ -234,6 +235,19 @@ def check_targets(kit, kinds, whole):
             check_went(kit, kind, job.label, went[job.label])
 
 
+def check_extras(kit, kind):
+    """With as many ranks as before each has its own values again."""
+    dest, world = kit.path("out", "extras"), kind.run.world
+    done = kind.convert(kit, dest, f"fsdp2:dp={world},files=ranks,device=cpu", "--verify")
+    if not kit.expect(f"{kind.name}, values of ranks", done, 0):
+        return
+    for rank in range(world):
+        name = f"extra_state_world_size_{world}_rank_{rank}.pt"
+        a, b = (torch.load(f"{where}/{name}", weights_only=False) for where in (kind.source, dest))
+        kit.check(f"{kind.name}, values of rank {rank}", checks_torch_out.same(a, b),
+                  checks_torch_out.where_differs(a, b))
+
+
 def check_all(kit, folders, whole=False):
     kinds = [Kind(name, folders[name]) for name in FSDP1 if name in folders]
     for number, kind in enumerate(kinds):
@@ -242,4 +256,7 @@ def check_all(kit, folders, whole=False):
         kit.guarded(kind.name, check_hf, kind, whole or number % 6 == 0)
         kit.guarded(kind.name, check_file, kind)
         kit.check(f"{kind.name}: source untouched", checks_good.digest_of_folder(kind.source) == before)
+    for kind in kinds:
+        if kind.name in ("verl_w4", "fsdp1_shards_frozen"):
+            kit.guarded(kind.name, check_extras, kind)
     kit.guarded("FSDP1 resumed", check_targets, kinds, whole)

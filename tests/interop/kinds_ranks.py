@@ -20,7 +20,7 @@ def sharded_model(run, seed=7):
     """A model in FSDP2 on the mesh of a run."""
     model = fsdp1.make_model(run, seed)
     dims = run.dims or (run.world,)
-    names = ("dp", "tp") if run.tp else ("replicate", "shard")[-len(dims):]
+    names = ("dp", "tp") if run.tp else ("ddp", "fsdp")[-len(dims):]  # as verl calls them
     mesh = init_device_mesh("cpu", dims, mesh_dim_names=names)
     return (par.tensor_parallel if run.tp else par.shard_model)(model, mesh)
 
