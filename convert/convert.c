@@ -529,15 +529,16 @@ static sw_status select_parts(job *j, sw_error *err)
 static swi_publish_in publish_in(const job *j)
 {
     const bool all = j->target.framework->takes == SWI_TAKES_WEIGHTS;
+    const bool rows = j->selection.derived != NULL; /* as they were laid out, not undone */
     return (swi_publish_in){
         .source = j->whole,
         .layout = j->layout,
         .dest = j->dest,
         .one_file = j->target.one_file,
-        .by_pieces = j->target.framework->side != NULL || j->selection.derived != NULL,
+        .by_pieces = j->target.framework->side != NULL || rows,
         .open = {.from = j->target.reader->name,
-                 .map = j->open.map,
-                 .config = j->open.config,
+                 .map = rows ? NULL : j->open.map,
+                 .config = rows ? NULL : j->open.config,
                  .limits = j->open.limits},
         .id = j->id,
         .hashed = {.weights = j->selection.settled, .as = all ? j->options->dtype : SW_DTYPE_NONE},

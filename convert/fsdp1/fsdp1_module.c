@@ -119,8 +119,14 @@ static sw_status misfit(const swi_fsdp1_module *m, const char *name, const char 
                        swi_quote_str(&q, name), why, m->flat.shapes->from);
 }
 
-static sw_status hold(const sw_catalog *catalog, swi_fsdp1_module *m, const swi_named *have,
-                      size_t count, sw_error *err)
+/* What a model has and a map knows as computed anew: a buffer. */
+static bool is_ignored(const swi_fsdp1_order *order, const char *name)
+{
+    return order->of_model != NULL && swi_model_ignores(order->of_model, order->side, name);
+}
+
+static sw_status hold(const sw_catalog *catalog, const swi_fsdp1_order *order, swi_fsdp1_module *m,
+                      const swi_named *have, size_t count, sw_error *err)
 {
     const swi_shapes *s = m->flat.shapes;
     sw_status st = swi_alloc_array(s->count, sizeof *m->tensors, (void **)&m->tensors, err);
@@ -132,6 +138,8 @@ static sw_status hold(const sw_catalog *catalog, swi_fsdp1_module *m, const swi_
         sw_tensor_info info;
         const int64_t at = swi_shapes_find(s, have[i].name);
         (void)sw_catalog_tensor(catalog, have[i].tensor, &info);
+        if (at < 0 && is_ignored(order, have[i].name))
+            continue;
         if (at < 0)
             return misfit(m, have[i].name, "is in the source and not known to", err);
         if (info.axes != s->items[at].axes ||
@@ -297,7 +305,7 @@ static sw_status make(const swi_reshape_in *in, const swi_fsdp1_order *order, co
     m->flat.shapes = order->shapes != NULL ? order->shapes : m->own;
     if (!m->flat.shapes->ordered)
         return no_order(order, m->flat.shapes->unordered, err);
-    st = hold(catalog, m, have, count, err);
+    st = hold(catalog, order, m, have, count, err);
     if (st != SW_OK)
         return st;
     leave_out(order, m);
