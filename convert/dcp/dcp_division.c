@@ -152,14 +152,8 @@ static sw_status make_division(swi_dcp_division *d, sw_error *err)
 /* The name of the leaf in its module, in d->name. */
 static sw_status name_leaf(swi_dcp_division *d, const swi_state_part *leaf, sw_error *err)
 {
-    swi_path path = {0};
     swi_section section = {0};
-    for (; path.count < leaf->parts && path.count < SWI_PATH_PARTS_MAX; path.count++) {
-        const char *part = leaf->path[path.count];
-        path.is_index[path.count] = part[0] == '#';
-        path.parts[path.count] = part + (part[0] == '#');
-    }
-    sw_status st = swi_section_of(&path, leaf->name, &section, err);
+    sw_status st = swi_section_of_leaf(leaf, &section, err);
     d->name.size = 0;
     if (st == SW_OK)
         st = swi_buf_append(&d->name, section.name.data, section.name.size, err);
@@ -256,14 +250,6 @@ void swi_dcp_division_end(swi_dcp_division *d)
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
-sw_status swi_dcp_leaf_name(swi_dcp_division *d, const swi_state_part *leaf, const char **out,
-                            sw_error *err)
-{
-    sw_status st = name_leaf(d, leaf, err);
-    *out = (const char *)d->name.data;
-    return st;
-}
-
 /* The name by which the rules know a tensor; NULL: it is written whole. */
 static sw_status rule_name(swi_dcp_division *d, const swi_state_part *leaf,
                            const sw_tensor_info *info, const char **out, sw_error *err)
@@ -273,7 +259,9 @@ static sw_status rule_name(swi_dcp_division *d, const swi_state_part *leaf,
     if (d->own != NULL)
         return SW_OK;
     if (info->role != SW_ROLE_OPTIMIZER) {
-        return swi_dcp_leaf_name(d, leaf, out, err);
+        sw_status st = name_leaf(d, leaf, err);
+        *out = (const char *)d->name.data;
+        return st;
     }
     *out = d->state_of != NULL ? d->state_of[leaf->tensor->source] : NULL;
     if (*out == NULL)

@@ -41,9 +41,6 @@ void swi_dcp_division_end(swi_dcp_division *d);
  */
 SW_MUST_USE sw_status swi_dcp_cut(swi_dcp_division *d, const swi_state_part *leaf, bool *whole,
                                   swi_cut *out, sw_error *err);
-/* The name of a leaf in its module, as rules have it: valid until the next call. */
-SW_MUST_USE sw_status swi_dcp_leaf_name(swi_dcp_division *d, const swi_state_part *leaf,
-                                        const char **out, sw_error *err);
 /* LAY-6: warns of rules of --layout that no tensor met. A map's are for all of its models. */
 SW_MUST_USE sw_status swi_dcp_division_say(const swi_dcp_division *d, sw_error *err);
 

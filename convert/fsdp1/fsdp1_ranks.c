@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "flat/flatten.h"
+#include "ranks/buffers.h"
 #include "ranks/rank_lay.h"
 
 static const char *const axis_names[] = {"replicate", "shard"};
@@ -18,6 +19,7 @@ typedef struct division {
     bool raw;
     swi_rules *rules;
     swi_division *division;
+    swi_buffers buffers;
 } division;
 
 static void free_division(void *ctx)
@@ -27,6 +29,7 @@ static void free_division(void *ctx)
         return;
     swi_division_free(d->division);
     swi_rules_free(d->rules);
+    swi_buffers_end(&d->buffers);
     free(d);
 }
 
@@ -60,15 +63,19 @@ static swi_rank_form form_of(const division *d, const swi_state_part *leaf,
                                                                          : SWI_RANK_WHOLE;
     if (info->role == SW_ROLE_PARAMETER && d->options.mode == SWI_FSDP1_LOCAL)
         return is_flat(leaf->name) ? SWI_RANK_SHARDED : SWI_RANK_WHOLE;
-    return sw_dtype_is_float(info->dtype) ? shared : SWI_RANK_WHOLE;
+    return shared;
 }
 
 static sw_status cut(void *ctx, const swi_state_part *leaf, swi_rank_cut *out, sw_error *err)
 {
-    const division *d = ctx;
+    division *d = ctx;
     sw_tensor_info info;
+    bool buffer = false;
     (void)sw_catalog_tensor(sw_checkpoint_catalog(d->in.source), leaf->tensor->source, &info);
-    out->form = form_of(d, leaf, &info);
+    sw_status st = is_flat(leaf->name) ? SW_OK : swi_buffers_are(&d->buffers, leaf, &buffer, err);
+    if (st != SW_OK)
+        return st;
+    out->form = buffer ? SWI_RANK_WHOLE : form_of(d, leaf, &info);
     return out->form == SWI_RANK_WHOLE
                ? SW_OK
                : swi_divide(d->division, leaf->name, info.axes, info.shape, &out->cut, err);
@@ -85,6 +92,8 @@ sw_status swi_fsdp1_lay_ranks(const swi_target_in *in, const swi_fsdp1_options *
     d->options = *options;
     d->raw = swi_fsdp1_is_raw(options, in->target);
     st = divide(d, err);
+    if (st == SW_OK)
+        st = swi_buffers_begin(&d->in, &d->buffers, err);
     if (st != SW_OK) {
         free_division(d);
         return st;

@@ -38,19 +38,15 @@ typedef struct dividing {
 static sw_status section_of(dividing *d, const swi_state_part *leaf, size_t *cut, sw_role *role,
                             sw_error *err)
 {
-    swi_path path = {0};
     size_t size = 0;
-    for (; path.count < leaf->parts && path.count < SWI_PATH_PARTS_MAX; path.count++) {
-        const char *part = leaf->path[path.count];
-        path.is_index[path.count] = part[0] == '#';
-        path.parts[path.count] = part + (part[0] == '#');
-    }
-    sw_status st = swi_section_of(&path, leaf->name, &d->section, err);
+    sw_status st = swi_section_of_leaf(leaf, &d->section, err);
     if (st != SW_OK)
         return st;
     const size_t whole = d->section.section.size - 1;
-    for (*cut = 0; *cut < path.count && size < whole; (*cut)++)
-        size += strlen(path.parts[*cut]) + (*cut > 0);
+    for (*cut = 0; *cut < leaf->parts && size < whole; (*cut)++) {
+        const char *part = leaf->path[*cut];
+        size += strlen(part + (part[0] == '#')) + (*cut > 0);
+    }
     *role = d->section.role;
     return SW_OK;
 }

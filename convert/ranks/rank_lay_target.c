@@ -3,14 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/names.h"
 #include "base/nearest.h"
 #include "base/text.h"
 #include "dcp/dcp_division.h"
 #include "frameworks.h"
-#include "model/value.h"
+#include "ranks/buffers.h"
 #include "ranks/rank_lay.h"
-#include "select/sections.h"
 #include "target/target.h"
 
 static const char of_ranks[] = "ranks";
@@ -26,8 +24,7 @@ typedef struct rank_target {
     bool names_given, unnamed;
     const char *names[SWI_MESH_AXES_MAX];
     swi_dcp_division division;
-    swi_names *trained; /* parameters that an optimizer has in its groups; NULL: not known */
-    bool source_cuts;   /* ranks of the source had parts of parameters */
+    swi_buffers buffers;
 } rank_target;
 
 /* ---- options -----------------------------------------------------------------------------------
@@ -152,84 +149,8 @@ static sw_status set_names(rank_target *t, sw_error *err)
     return SW_OK;
 }
 
-/* ---- what is a parameter -----------------------------------------------------------------------
+/* ---- tensors -----------------------------------------------------------------------------------
  */
-
-static sw_status add_trained(rank_target *t, const swi_optimizer *o, sw_error *err)
-{
-    sw_status st = SW_OK;
-    for (size_t i = 0; st == SW_OK && i < o->parameter_count; i++) {
-        uint32_t id;
-        bool is_new;
-        st = swi_names_add(t->trained, o->parameters[i], strlen(o->parameters[i]), &id, &is_new,
-                           err);
-    }
-    return st;
-}
-
-/* Nothing is known where the optimizers cannot be taken apart. */
-static sw_status learn_trained(rank_target *t, sw_error *err)
-{
-    swi_optimizer *optimizers = NULL;
-    size_t count = 0;
-    sw_error cause = {0};
-    sw_status st = swi_names_make(&t->trained, err);
-    if (st == SW_OK && swi_optimizers_lift(t->in.source, t->in.state, NULL, &optimizers, &count,
-                                           &cause) == SW_ERR_NOMEM)
-        st = swi_fail_nomem(err);
-    for (size_t i = 0; st == SW_OK && i < count; i++)
-        st = add_trained(t, &optimizers[i], err);
-    swi_optimizers_free(optimizers, count);
-    return st;
-}
-
-/* Whether a rank had only a part of it. */
-static bool is_cut(const sw_tensor_info *info)
-{
-    return info->piece_count > 1;
-}
-
-static void look_at_source(rank_target *t)
-{
-    const sw_catalog *catalog = sw_checkpoint_catalog(t->in.source);
-    for (size_t i = 0; i < t->in.leaf_count && !t->source_cuts; i++) {
-        sw_tensor_info info;
-        t->source_cuts = t->in.leaves[i].tensor != NULL &&
-                         sw_catalog_tensor(catalog, t->in.leaves[i].tensor->source, &info) &&
-                         info.role == SW_ROLE_PARAMETER && is_cut(&info);
-    }
-}
-
-/* Its only piece is all of what was stored, as that of a tensor that every rank had whole is. */
-static bool was_whole(const rank_target *t, const sw_tensor_info *info, uint32_t tensor)
-{
-    swi_piece piece;
-    swi_blob blob;
-    if (!t->source_cuts || info->piece_count != 1 || info->axes == 0 || info->shape[0] < 2)
-        return false;
-    const sw_catalog *catalog = sw_checkpoint_catalog(t->in.source);
-    swi_tensor_piece(catalog, tensor, 0, &piece);
-    swi_catalog_blob(catalog, piece.blob, &blob);
-    return blob.bytes == info->bytes;
-}
-
-/* RF-25: buffers are no parameters, and whole in every rank. */
-static sw_status is_buffer(rank_target *t, const swi_state_part *leaf, bool *out, sw_error *err)
-{
-    sw_tensor_info info;
-    sw_catalog_tensor(sw_checkpoint_catalog(t->in.source), leaf->tensor->source, &info);
-    *out = false;
-    if (info.role != SW_ROLE_PARAMETER)
-        return SW_OK;
-    *out = !sw_dtype_is_float(info.dtype);
-    if (*out)
-        return SW_OK;
-    const char *name;
-    sw_status st = swi_dcp_leaf_name(&t->division, leaf, &name, err);
-    if (st == SW_OK && swi_names_find(t->trained, name, strlen(name)) < 0)
-        *out = was_whole(t, &info, leaf->tensor->source);
-    return st;
-}
 
 static sw_status cut(void *ctx, const swi_state_part *leaf, swi_rank_cut *out, sw_error *err)
 {
@@ -246,7 +167,7 @@ static sw_status cut(void *ctx, const swi_state_part *leaf, swi_rank_cut *out, s
     for (uint32_t a = 0; a < count; a++)
         whole = whole && !axes[a].splits;
     if (!whole)
-        st = is_buffer(t, leaf, &whole, err);
+        st = swi_buffers_are(&t->buffers, leaf, &whole, err);
     if (st == SW_OK && !whole)
         out->form = SWI_RANK_DTENSOR;
     return st;
@@ -259,7 +180,7 @@ static void end_target(void *ctx)
 {
     rank_target *t = ctx;
     swi_dcp_division_end(&t->division);
-    swi_names_free(t->trained);
+    swi_buffers_end(&t->buffers);
     swi_buf_free(&t->options);
     free(t);
 }
@@ -272,10 +193,7 @@ static sw_status begin_target(rank_target *t, const swi_target_in *in, sw_error 
         st = swi_dcp_division_make(&t->in, &t->division, err);
     if (st == SW_OK)
         st = set_names(t, err);
-    if (st == SW_OK)
-        st = learn_trained(t, err);
-    look_at_source(t);
-    return st;
+    return st == SW_OK ? swi_buffers_begin(&t->in, &t->buffers, err) : st;
 }
 
 sw_status swi_rank_layout(const swi_target_in *in, swi_layout *layout, sw_error *err)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "framework.h"
+
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
@@ -114,4 +116,15 @@ sw_status swi_section_of(const swi_path *path, const char *key, swi_section *out
     if (st == SW_OK)
         out->role = role;
     return st;
+}
+
+sw_status swi_section_of_leaf(const swi_state_part *leaf, swi_section *out, sw_error *err)
+{
+    swi_path path = {0};
+    for (; path.count < leaf->parts && path.count < SWI_PATH_PARTS_MAX; path.count++) {
+        const char *part = leaf->path[path.count];
+        path.is_index[path.count] = part[0] == '#';
+        path.parts[path.count] = part + (part[0] == '#');
+    }
+    return swi_section_of(&path, leaf->name, out, err);
 }

@@ -27,4 +27,9 @@ void swi_section_end(swi_section *s);
 SW_MUST_USE sw_status swi_section_of(const swi_path *path, const char *key, swi_section *out,
                                      sw_error *err);
 
+struct swi_state_part;
+/* The same of a leaf of a state dict (framework.h). */
+SW_MUST_USE sw_status swi_section_of_leaf(const struct swi_state_part *leaf, swi_section *out,
+                                          sw_error *err);
+
 #endif
