@@ -113,7 +113,7 @@ def _save_accelerate(rank, world, folder, kind, config):
     torch.save(states, f"{folder}/ckpt/random_states_{rank}.pkl")
     if rank == 0:
         torch.save(scheduler.state_dict(), f"{folder}/ckpt/scheduler.bin")
-    par.finish(rank, folder, kind, config, {"model": state["model"]})
+    par.finish(rank, folder, kind, config, {"model": state["model"], "optimizer": state["optimizer"]})
 
 
 def _save_transformers(rank, world, folder, kind, config, sizes):
