@@ -180,6 +180,20 @@ static sw_status flatten(reshaping *r, sw_checkpoint **out, sw_error *err)
     return st == SW_OK ? swi_flatten_end(r->flattening, out, err) : st;
 }
 
+static sw_status lift(reshaping *r, sw_error *err)
+{
+    sw_error cause = {0};
+    if (r->in->without_optimizers)
+        return SW_OK;
+    sw_status st = swi_optimizers_lift(r->in->checkpoint, r->state, NULL, &r->optimizers,
+                                       &r->optimizer_count, &cause);
+    if (st == SW_OK || (r->in->lenient && st != SW_ERR_NOMEM && st != SW_ERR_IO))
+        return SW_OK;
+    if (err != NULL)
+        *err = cause;
+    return st;
+}
+
 static sw_status reshape(const swi_reshape_in *in, swi_state *state, sw_checkpoint **out,
                          sw_error *err)
 {
@@ -190,9 +204,7 @@ static sw_status reshape(const swi_reshape_in *in, swi_state *state, sw_checkpoi
     r.raw = swi_fsdp1_is_raw(&r.options, in->target);
     if (r.options.mode != SWI_FSDP1_LOCAL && !r.raw)
         return SW_OK;
-    if (!in->without_optimizers)
-        st = swi_optimizers_lift(in->checkpoint, state, NULL, &r.optimizers, &r.optimizer_count,
-                                 err);
+    st = lift(&r, err);
     if (st == SW_OK && (r.options.mode == SWI_FSDP1_LOCAL || r.optimizer_count > 0)) {
         st = find_modules(&r, err);
         if (st == SW_OK)

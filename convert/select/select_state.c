@@ -333,6 +333,7 @@ static sw_status reshape(selecting *s, const swi_select_in *in, const swi_state_
         .model = in->remap != NULL ? in->remap->model : NULL,
         .side = in->remap != NULL ? in->remap->side : 0,
         .without_optimizers = form->without_optimizers,
+        .lenient = form->lenient,
         .convert = in->options,
         .limits = swi_checkpoint_limits(in->checkpoint),
         .report = in->report,

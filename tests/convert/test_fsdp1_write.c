@@ -472,6 +472,16 @@ static void refused_choices(void **state)
     sw_convert_options options = to_target("fsdp1:dp=2,mode=local", NULL);
     options.drop = drop;
     assert_refuses(demo, to, &options, SW_ERR_ARG, "the target makes other tensors of");
+    const char *const only[] = {"model._flat_param", NULL};
+    options.drop = NULL;
+    options.only = only;
+    options.layout = layout_file(dir, UNITS);
+    convert_by(demo, to, &options, NULL);
+    sw_checkpoint *c = NULL;
+    sw_error err = {0};
+    assert_ok(sw_checkpoint_open(to, &(sw_open_options){.from = "dcp"}, NULL, &c, &err), &err);
+    assert_int_equal(sw_catalog_tensor_count(sw_checkpoint_catalog(c)), 1);
+    sw_checkpoint_close(c);
 }
 
 /* --shapes goes before the order of the state dict. */
