@@ -158,6 +158,7 @@ class Command:
                   "RUNMAP": source + ".run.yaml",
                   "FLAT": source + ".flat.pt", "SHAPES": source + ".shapes.yaml",
                   "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
+                  "RANKS": source + ".ranks",
                   "PARTS": source + ".parts",
                   "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
@@ -240,6 +241,7 @@ class Bench:
             Command("vllm", "convert", "SRC", "DEST", "--to", "vllm:tp=2,part=20kB", "--map", "MAP",
                     "--from-names", "hf", "--verify"),
             Command("from-vllm", "convert", "VLLM", "DEST", "--to", "hf", "--map", "MAP"),
+            Command("from-ranks", "convert", "RANKS", "DEST", "--to", "dcp:ranks=2"),
             Command("from-meta", "convert", "META", "DEST", "--to", "meta:tp=1", "--map", "MAP",
                     "--verify"),
         ]
@@ -256,6 +258,8 @@ class Bench:
         for kind in ("vllm", "meta"):
             self.must(PLAIN, "convert", self.source, f"{self.source}.{kind}", "--to",
                       f"{kind}:tp=2", "--map", text, "--from-names", "hf")
+        self.must(PLAIN, "convert", self.source, self.source + ".ranks", "--to",
+                  "fsdp2:dp=2,files=ranks", "--drop", "optimizer*")
 
     def make_parts(self):
         """The sample's model and optimizer in folders of their own, as a trainer has them."""
