@@ -65,12 +65,15 @@ void swi_buffers_end(swi_buffers *b)
     *b = (swi_buffers){0};
 }
 
-/* Its only piece is all of what was stored, as that of a tensor that every rank had whole is. */
+/* Its pieces are all of what was stored, as those of a tensor that every rank had whole are. One
+ * row that is there once may also be the part of the first rank. */
 static bool was_whole(const swi_buffers *b, const sw_tensor_info *info, uint32_t tensor)
 {
     swi_piece piece;
     swi_blob blob;
-    if (!b->source_cuts || info->piece_count != 1 || info->axes == 0 || info->shape[0] < 2)
+    if (!b->source_cuts || info->piece_count == 0 || info->axes == 0)
+        return false;
+    if (info->piece_count == 1 && info->shape[0] < 2)
         return false;
     const sw_catalog *catalog = sw_checkpoint_catalog(b->source);
     swi_tensor_piece(catalog, tensor, 0, &piece);
