@@ -296,6 +296,31 @@ static void test_flipped(void **state)
     outcome_free(&o);
 }
 
+/* Names that only look like those of parts are none, and a model by itself is what it is. */
+static void test_other_names(void **state)
+{
+    static const char *const others[] = {
+        "optimizer_.bin",     "optimizer_a.bin", "optimizers.bin",         "optimizer_0",
+        "scheduler.bin.tmp",  "scheduler_1.",    "random_states_1x.pkl",   "random_states_-1.pkl",
+        "xrandom_states.pkl", "meta.pt",         "pytorch_model_fsdp.txt",
+    };
+    char *dir = *state, *model = harness_path(dir, "pytorch_model_fsdp_0");
+    make_model(model, 0);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        harness_write_text(harness_path(dir, "%s", others[i]), "no checkpoint\n");
+    outcome o;
+    run_verify(dir, &o);
+    assert_fine(&o);
+    assert_string_equal(o.verified.framework, "dcp");
+    assert_string_equal(o.verified.root, model);
+    outcome_free(&o);
+    make_value(harness_path(dir, "scheduler_12.pt"), "} ( 'last_epoch' 3 u");
+    run_verify(dir, &o);
+    assert_string_equal(o.verified.framework, "trainer");
+    outcome_free(&o);
+    assert_value(dir, "scheduler_12.last_epoch", "3");
+}
+
 /* U1: which ranks have no random states is said; nobody gets another's. */
 static void test_missing_random_states(void **state)
 {
@@ -339,6 +364,7 @@ int main(void)
         test_in_dir(test_levels),
         test_in_dir(test_damage),
         test_in_dir(test_flipped),
+        test_in_dir(test_other_names),
         test_in_dir(test_missing_random_states),
         test_in_dir(test_many_random_states),
     };
