@@ -133,6 +133,13 @@ int64_t swi_series_saved_rank(const char *name, const char *saved_as)
     return strtoll(number, NULL, 10);
 }
 
+/* What counts where it lies, whatever ranks have beside it. */
+static bool is_whole_model(const char *name)
+{
+    return swi_has_suffix(name, ".safetensors") || strcmp(name, ".metadata") == 0 ||
+           strcmp(name, "pytorch_model.bin") == 0 || swi_has_suffix(name, ".bin.index.json");
+}
+
 bool swi_rank_series_any(const swi_listing *listing)
 {
     swi_series_name n;
@@ -141,7 +148,7 @@ bool swi_rank_series_any(const swi_listing *listing)
         const swi_listing_entry *e = swi_listing_at(listing, i);
         if (e->kind != SWI_ENTRY_FILE)
             continue;
-        if (swi_has_suffix(e->name, ".safetensors") || strcmp(e->name, ".metadata") == 0)
+        if (is_whole_model(e->name))
             return false;
         any = any || swi_series_name_parse(e->name, &n);
     }

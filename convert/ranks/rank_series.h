@@ -25,7 +25,7 @@ bool swi_series_name_parse(const char *name, swi_series_name *out);
  * then, without the suffix and with a '/'); -1: nothing tells.
  */
 int64_t swi_series_saved_rank(const char *name, const char *saved_as);
-/* Whether such files are there, and neither safetensors nor a DCP index, which are what counts. */
+/* Whether such files are there, and no model beside them that is whole: that is what counts. */
 bool swi_rank_series_any(const swi_listing *listing);
 
 typedef struct swi_series_file {

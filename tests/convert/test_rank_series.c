@@ -616,6 +616,14 @@ static void claims(void **state)
     run_verify(hf, &o);
     assert_string_equal(o.verified.framework, "hf");
     outcome_free(&o);
+    char *bin = harness_path(*state, "bin");
+    write_series(bin, "rng_rank_%d.pt", 2, 4);
+    w = begin();
+    torch_ramp(w, "w", 2, (const int64_t[]){3, 2}, 0);
+    end(w, harness_path(bin, "pytorch_model.bin"));
+    run_verify(bin, &o);
+    assert_string_equal(o.verified.framework, "torch");
+    outcome_free(&o);
 }
 
 int main(void)
