@@ -232,6 +232,8 @@ class Bench:
             Command("flat", "convert", "FLAT", "DEST", "--to", "hf", "--shapes", "SHAPES", "--verify"),
             Command("layout", "convert", "SRC", "DEST", "--to", "fsdp2:dp=2,tp=2", "--layout",
                     "LAYOUT"),
+            Command("ranks", "convert", "RUN", "DEST", "--to", "fsdp2:dp=2,files=ranks",
+                    "--param-names", "NAMES", "--verify"),
             Command("rows", "convert", "UNITS", "DEST", "--to", "fsdp1:dp=3,mode=local,files=ranks",
                     "--layout", "UNITLAYOUT", "--param-names", "NAMES", "--verify"),
             Command("flat", "convert", "SRC", "DEST", "--to", "fsdp1:dp=2,mode=local"),
