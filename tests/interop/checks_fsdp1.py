@@ -46,7 +46,7 @@ TARGETS = (
     Target("fsdp1:dp=2,mode=sharded", "sharded", (4,)), Target("dcp:ranks=3", "fsdp2", (1,)),
     Target("fsdp1:dp=2,mode=local,files=ranks", "local_files", (2,)),
     Target("fsdp2:dp=2", "fsdp2", (2, 2)), Target("fsdp1:dp=2,mode=full", "full", (2,), file=True),
-    Target("fsdp1:dp=2,mode=sharded,files=ranks,device=cpu", "sharded_files", (2,)),
+    Target("fsdp1:dp=2,mode=sharded,files=ranks,device=cpu,optimizer=nested", "sharded_files", (2,)),
     Target("torch:optimizer=nested", "plain_named", (1,), file=True), Target("fsdp2:dp=4", "fsdp2", (4,)),
     Target("fsdp2:dp=2,replicate=2,files=ranks,device=cpu", "fsdp2_files", (2, 2)),
     Target("fsdp1:dp=4,mode=local,files=ranks,device=cpu", "local_files", (4,)),

@@ -338,7 +338,7 @@ def local(how, keys="raw", **run):
 
 
 FLAT = dict(orig=False)
-SMALL = dict(world=8, small=True)
+SMALL = dict(world=8, small=True, goes_on=False)
 KINDS = {
     "fsdp1_full": full(world=2),
     "fsdp1_full_ids": full("ids", world=3, **FLAT),
