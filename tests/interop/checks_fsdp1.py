@@ -236,6 +236,17 @@ def check_targets(kit, kinds, whole):
             check_went(kit, kind, job.label, went[job.label])
 
 
+def check_refused(kit, kind):
+    """What torch cannot load or train; the kind's groups are parts of units."""
+    dest = kit.path("out", "refused")
+    for target, *words in (("fsdp1:dp=2,mode=local", "FS-23", "groups"),
+                           ("fsdp1:dp=2,mode=local,use_orig_params=true", "use_orig_params"),
+                           ("fsdp1:dp=2,mode=local,replicate=2", "replicate")):
+        done = kind.convert(kit, dest, target, *layout(kit, kind), *(() if kind.shapes else kind.order))
+        kit.expect(f"{kind.name} -> {target}: refused", done, (2, 5), *words)
+        kit.check(f"{kind.name} -> {target}: nothing is written", not os.path.exists(dest))
+
+
 def check_extras(kit, kind):
     """With as many ranks as before each has its own values again."""
     dest, world = kit.path("out", "extras"), kind.run.world
@@ -260,4 +271,6 @@ def check_all(kit, folders, whole=False):
     for kind in kinds:
         if kind.name in ("verl_w4", "fsdp1_shards_frozen"):
             kit.guarded(kind.name, check_extras, kind)
+        if kind.name == "fsdp1_views":
+            kit.guarded(kind.name, check_refused, kind)
     kit.guarded("FSDP1 resumed", check_targets, kinds, whole)
