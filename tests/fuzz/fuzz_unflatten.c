@@ -211,7 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     reading r = {data, size};
     const world w = make_world(&r);
-    char path[80], shapes[80];
+    char path[128], shapes[128];
     sw_checkpoint *c = NULL;
     sw_error err = {0};
     make_folder();
