@@ -63,6 +63,8 @@ static void tie(const laying *l, uint32_t id, const sw_tensor_info *info)
     const uint32_t owner = info->alias_of >= 0 ? (uint32_t)info->alias_of : e->source;
     uint32_t *first = &l->owner_entry[owner];
     e->same_as = id;
+    if (info->role == SW_ROLE_OPTIMIZER) /* TS-15 */
+        return;
     if (*first == NONE) {
         *first = id;
         return;

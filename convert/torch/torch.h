@@ -168,6 +168,9 @@ typedef struct swi_torch_filling {
 /* The saved state dict as it was; the shards of a model as one dict. */
 SW_MUST_USE sw_status swi_torch_state(const sw_checkpoint *checkpoint, swi_state *out,
                                       sw_error *err);
+/* TS-15: in the state dict each parameter's states are those of its own name. */
+SW_MUST_USE sw_status swi_torch_own_states(const sw_catalog *catalog, swi_state *state,
+                                           sw_error *err);
 SW_MUST_USE sw_status swi_torch_value(const sw_checkpoint *checkpoint, size_t i,
                                       sw_value_graph **graph, sw_value *root, sw_error *err);
 

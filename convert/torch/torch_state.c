@@ -161,6 +161,8 @@ sw_status swi_torch_state(const sw_checkpoint *checkpoint, swi_state *out, sw_er
     if (st == SW_OK)
         st = join_all(kept, &state, err);
     if (st == SW_OK)
+        st = swi_torch_own_states(sw_checkpoint_catalog(checkpoint), &state, err);
+    if (st == SW_OK)
         st = add_scoped(checkpoint, kept, &state, err);
     if (st == SW_OK)
         *out = state;

@@ -86,6 +86,8 @@ static void set_view(const placing *p, uint32_t i)
                 .dense = true,
                 .hi = info.elements,
                 .tensor = i};
+    if (info.role == SW_ROLE_OPTIMIZER) /* TS-15 */
+        v->place = UINT64_C(2) << 32 | i;
     if (t->source >= p->own || !storage_piece(p->source, t->source, &info, &piece))
         return;
     uint32_t bytes = sw_dtype_bytes(info.dtype);
@@ -93,7 +95,8 @@ static void set_view(const placing *p, uint32_t i)
     for (uint32_t k = 0; k < piece.axes; k++)
         last += (uint64_t)(piece.length[k] - 1) * (uint64_t)piece.stride_bytes[k];
     p->tensors[i].strided = true;
-    v->place = piece.blob;
+    if (info.role != SW_ROLE_OPTIMIZER)
+        v->place = piece.blob;
     v->dense = is_dense(&piece, bytes);
     v->lo = (uint64_t)piece.base_bytes / bytes;
     v->hi = v->lo + last / bytes + 1;

@@ -179,6 +179,35 @@ static void test_storages_are_shared_again(void **state)
 }
 
 /* What lies between two tensors of a storage is seen by none, and zero. */
+/* TS-15: one tensor is the step of two parameters; weights that are tied stay so. */
+static void test_states_of_optimizers_share_nothing(void **state)
+{
+    char *from = in(state, "from.pt"), *to = in(state, "to.pt");
+    torch_world *w = torch_begin(false);
+    const float step = 7, weight[2] = {1, 2};
+    torch_say(w, "} ( 'model' } (");
+    const size_t weights = torch_storage(w, "FloatStorage", 4, weight, sizeof weight);
+    torch_key(w, "a");
+    torch_view(w, weights, 0, 1, (const int64_t[]){2}, (const int64_t[]){1});
+    torch_key(w, "b");
+    torch_view(w, weights, 0, 1, (const int64_t[]){2}, (const int64_t[]){1});
+    torch_say(w, "u 'optimizer' } ( 'state' } ( 'a' } ( 'step'");
+    const size_t steps = torch_storage(w, "FloatStorage", 4, &step, sizeof step);
+    torch_view(w, steps, 0, 0, NULL, NULL);
+    torch_say(w, "u 'b' } ( 'step'");
+    torch_view(w, steps, 0, 0, NULL, NULL);
+    torch_say(w, "u u 'param_groups' ] ( } ( 'params' ] ( 'a' 'b' e u e u u");
+    torch_write_zip(w, from, NULL);
+    torch_free(w);
+    convert_quietly(from, to, "torch");
+    sw_checkpoint *c = open_good(to);
+    assert_shared(c, "model.a", "model.b", true);
+    assert_shared(c, "optimizer.state.a.step", "optimizer.state.b.step", false);
+    sw_checkpoint_close(c);
+    free(from);
+    free(to);
+}
+
 static void test_gaps_are_zero(void **state)
 {
     static const named_view ends[] = {{"a", 0, 3, 1, {2}, {1}}, {"b", 0, 8, 1, {2}, {1}}};
@@ -454,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test_in_dir(test_storages_are_shared_again),
+        test_in_dir(test_states_of_optimizers_share_nothing),
         test_in_dir(test_gaps_are_zero),
         test_in_dir(test_what_cannot_be_shared_is_said),
         test_in_dir(test_cast_tensors_still_share),
