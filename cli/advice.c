@@ -25,8 +25,14 @@ static const advice all[] = {
     {" crc-mismatch ",
      "copy the file again: its bytes changed after the save; if the original is the same, take "
      "the step before, and test disk and memory"},
-    {" missing-item orphan-item missing-tensor unlisted-tensor conflict alias overlap outside "
-     "wrong-rank ",
+    {" wrong-rank ", "files changed places: give each the name of the rank that saved it, or copy "
+                     "the folder again"},
+    {" flat-parameters ",
+     "give --config the model's config.json, or --shapes a torch state dict of it "
+     "(specs/shapes.md)"},
+    {" duplicate-rank other-world ",
+     "files of two saves lie in one folder: keep those of one of them"},
+    {" missing-item orphan-item missing-tensor unlisted-tensor conflict alias overlap outside ",
      "index and files do not belong together: copy the whole folder again, else take the step "
      "before"},
     {" incomplete ",
