@@ -198,7 +198,9 @@ static inline void rank_sharded_view(torch_world *w, const char *key, const rank
                  "'shard_offsets' ] ( %lld %s e 'shard_sizes' ] ( %lld ",
                  (long long)s->first, axes == 2 ? "0" : "", (long long)s->rows);
         torch_say(w, text);
-        snprintf(text, sizeof text, axes == 2 ? "%lld" : "", (long long)s->columns);
+        text[0] = '\0';
+        if (axes == 2)
+            snprintf(text, sizeof text, "%lld", (long long)s->columns);
         torch_say(w, text);
         torch_say(w, "e u t b u t b a");
     }
