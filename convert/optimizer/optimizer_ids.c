@@ -16,18 +16,10 @@
 #define DEAD_MAX_BYTES ((uint64_t)64 << 20) /* of positions that are known to lead nowhere */
 #define NO_CHOICE UINT32_MAX
 
-/* A tensor of the model that may be a parameter. */
-typedef struct candidate {
-    const char *name;
-    bool has_shape; /* of the checkpoint's tensor of that name */
-    uint32_t axes;
-    int64_t shape[SW_MAX_AXES];
-} candidate;
-
 typedef struct search {
     swi_lifting *l;
-    candidate *items;
-    size_t count, capacity;
+    swi_opt_candidate *items;
+    size_t count;
     /* states of parameter i: [first[i], first[i + 1]) */
     size_t *first;
     /* The way to here: for each candidate the group that takes it, group_count: none. */
@@ -44,178 +36,6 @@ typedef struct search {
     uint32_t stuck; /* a parameter that could not be placed on the longest way */
 } search;
 
-static sw_status ask(const search *s, sw_error *err, sw_status status, const char *clause,
-                     const char *text)
-{
-    return swi_opt_fail(
-        s->l, err, status, clause,
-        "its parameters are numbered, and %s; give the names of all parameters in "
-        "the order of the module with --param-names, or the model's configuration with --config, "
-        "or keep numbers (optimizer=keep)",
-        text);
-}
-
-/* ---- candidates --------------------------------------------------------------------------------
- */
-
-/* What torch's own modules register as buffers: no optimizer has them. */
-static bool is_buffer(const char *name)
-{
-    static const char *const buffers[] = {"running_mean", "running_var", "num_batches_tracked"};
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++) {
-        if (strcmp(dot != NULL ? dot + 1 : name, buffers[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* 2: called "model"; 1: some part; 0: the top. */
-static int section_rank(const char *section)
-{
-    const char *dot = strrchr(section, '.');
-    if (section[0] == '\0')
-        return 0;
-    return strcmp(dot != NULL ? dot + 1 : section, "model") == 0 ? 2 : 1;
-}
-
-/* OPT-7: the section of the model; NULL: there are no parameters. */
-static sw_status model_section(search *s, const char **section, sw_error *err)
-{
-    const sw_catalog *catalog = sw_checkpoint_catalog(s->l->checkpoint);
-    const char *here, *name, *other = NULL;
-    sw_tensor_info info;
-    *section = NULL;
-    for (size_t i = 0; sw_catalog_tensor(catalog, i, &info); i++) {
-        if (info.role != SW_ROLE_PARAMETER)
-            continue;
-        sw_checkpoint_split_name(s->l->checkpoint, i, &here, &name);
-        if (*section != NULL && strcmp(here, *section) == 0)
-            continue;
-        if (*section == NULL || section_rank(here) > section_rank(*section)) {
-            *section = here;
-            other = NULL;
-        } else if (section_rank(here) == section_rank(*section)) {
-            other = here;
-        }
-    }
-    if (other == NULL)
-        return SW_OK;
-    char text[600];
-    swi_quoted a, b;
-    (void)snprintf(text, sizeof text, "\"%.200s\" or \"%.200s\" may be its model",
-                   swi_quote_str(&a, *section), swi_quote_str(&b, other));
-    return ask(s, err, SW_ERR_CONFLICT, "OPT-7", text);
-}
-
-static sw_status add_candidate(search *s, const char *name, const sw_tensor_info *info,
-                               sw_error *err)
-{
-    candidate c = {.name = name};
-    if (info != NULL) {
-        c.has_shape = true;
-        c.axes = info->axes;
-        memcpy(c.shape, info->shape, sizeof c.shape);
-    }
-    sw_status st =
-        swi_grow_array((void **)&s->items, &s->capacity, s->count + 1, sizeof *s->items, err);
-    if (st == SW_OK)
-        s->items[s->count++] = c;
-    return st;
-}
-
-/* The names of the model's tensors, wrappers off, in the arena; in the order of the catalog. */
-static sw_status model_names(search *s, const char *section, swi_names *names, size_t **tensors,
-                             sw_error *err)
-{
-    const sw_catalog *catalog = sw_checkpoint_catalog(s->l->checkpoint);
-    const char *here, *name;
-    bool drop_module = true;
-    size_t capacity = 0;
-    sw_tensor_info info;
-    swi_buf clean = {0};
-    uint64_t removed = 0;
-    sw_status st = SW_OK;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; st == SW_OK && sw_catalog_tensor(catalog, i, &info); i++) {
-            uint32_t id;
-            sw_checkpoint_split_name(s->l->checkpoint, i, &here, &name);
-            if (info.role != SW_ROLE_PARAMETER || strcmp(here, section) != 0)
-                continue;
-            drop_module = drop_module && swi_has_module_prefix(name);
-            if (pass == 0)
-                continue;
-            clean.size = 0;
-            st = s->l->naming.keep_prefixes
-                     ? swi_buf_append(&clean, name, strlen(name) + 1, err)
-                     : swi_clean_name(name, drop_module, &clean, &removed, err);
-            if (st == SW_OK)
-                st = swi_names_add(names, clean.data, clean.size - 1, &id, NULL, err);
-            if (st == SW_OK)
-                st = swi_grow_array((void **)tensors, &capacity, (size_t)id + 1, sizeof **tensors,
-                                    err);
-            if (st == SW_OK)
-                (*tensors)[id] = i;
-        }
-    }
-    swi_buf_free(&clean);
-    return st;
-}
-
-/* OPT-7: floating-point tensors that are no other's alias and no known buffers. */
-static bool may_be_parameter(const sw_tensor_info *info, const char *name)
-{
-    bool complex = info->dtype == SW_C32 || info->dtype == SW_C64 || info->dtype == SW_C128;
-    return (sw_dtype_is_float(info->dtype) || complex) && info->alias_of < 0 && !is_buffer(name);
-}
-
-static sw_status fill_candidates(search *s, const swi_names *names, const size_t *tensors,
-                                 sw_error *err)
-{
-    const sw_catalog *catalog = sw_checkpoint_catalog(s->l->checkpoint);
-    sw_status st = SW_OK;
-    sw_tensor_info info;
-    const char *kept;
-    for (size_t i = 0; st == SW_OK && i < s->l->naming.name_count; i++) {
-        const char *name = s->l->naming.names[i];
-        int64_t id = swi_names_find(names, name, strlen(name));
-        bool known = id >= 0 && sw_catalog_tensor(catalog, tensors[id], &info);
-        st = add_candidate(s, name, known ? &info : NULL, err);
-    }
-    if (s->l->naming.name_count > 0)
-        return st;
-    for (uint32_t id = 0; st == SW_OK && id < swi_names_count(names); id++) {
-        size_t size;
-        const char *name = swi_names_at(names, id, &size);
-        if (!sw_catalog_tensor(catalog, tensors[id], &info) || !may_be_parameter(&info, name))
-            continue;
-        st = swi_arena_text(&s->l->o->arena, name, size, &kept, err);
-        if (st == SW_OK)
-            st = add_candidate(s, kept, &info, err);
-    }
-    return st;
-}
-
-static sw_status find_candidates(search *s, sw_error *err)
-{
-    const char *section = NULL;
-    swi_names *names = NULL;
-    size_t *tensors = NULL;
-    sw_status st = model_section(s, &section, err);
-    if (st != SW_OK && s->l->naming.name_count > 0 && st == SW_ERR_CONFLICT)
-        section = NULL; /* names without shapes, then */
-    else if (st != SW_OK)
-        return st;
-    st = swi_names_make(&names, err);
-    if (st == SW_OK && section != NULL)
-        st = model_names(s, section, names, &tensors, err);
-    if (st == SW_OK)
-        st = fill_candidates(s, names, tensors, err);
-    swi_names_free(names);
-    free(tensors);
-    return st;
-}
-
 /* ---- shapes -------------------------------------------------------------------------------------
  */
 
@@ -223,7 +43,7 @@ static sw_status find_candidates(search *s, sw_error *err)
  * OPT-8: a parameter fits a tensor unless it has tensors among its states that tell a shape and
  * none of them has the tensor's.
  */
-static bool fits_shapes(const search *s, uint32_t parameter, const candidate *c)
+static bool fits_shapes(const search *s, uint32_t parameter, const swi_opt_candidate *c)
 {
     const sw_catalog *catalog = sw_checkpoint_catalog(s->l->checkpoint);
     bool yes = false, no = false;
@@ -243,7 +63,7 @@ static bool fits_shapes(const search *s, uint32_t parameter, const candidate *c)
     return yes || !no;
 }
 
-static bool fits(const search *s, uint32_t parameter, const candidate *c)
+static bool fits(const search *s, uint32_t parameter, const swi_opt_candidate *c)
 {
     const swi_opt_naming *naming = &s->l->naming;
     uint32_t tensor;
@@ -258,7 +78,7 @@ static bool fits(const search *s, uint32_t parameter, const candidate *c)
 
 static bool has_shape(const search *s, uint32_t parameter)
 {
-    static const candidate nothing = {.has_shape = true, .axes = UINT32_MAX};
+    static const swi_opt_candidate nothing = {.has_shape = true, .axes = UINT32_MAX};
     return !fits_shapes(s, parameter, &nothing);
 }
 
@@ -290,8 +110,8 @@ static sw_status note_dead(search *s, sw_error *err)
 {
     uint32_t id;
     if (swi_names_memory(s->dead) > DEAD_MAX_BYTES)
-        return ask(s, err, SW_ERR_LIMIT, "OPT-8",
-                   "there are too many ways to give them the model's tensors");
+        return swi_opt_ask(s->l, err, SW_ERR_LIMIT, "OPT-8",
+                           "there are too many ways to give them the model's tensors");
     sw_status st = make_key(s, err);
     return st == SW_OK ? swi_names_add(s->dead, s->key.data, s->key.size, &id, NULL, err) : st;
 }
@@ -452,18 +272,18 @@ static sw_status refuse_none(const search *s, sw_error *err)
     char text[300], shape[120];
     size_t count = s->l->o->parameter_count;
     if (s->count == 0)
-        return ask(s, err, SW_ERR_INCOMPLETE, "OPT-8", "there is no model beside them");
+        return swi_opt_ask(s->l, err, SW_ERR_INCOMPLETE, "OPT-8", "there is no model beside them");
     if (s->stuck == NO_CHOICE || s->best == count || count > s->count) {
         (void)snprintf(text, sizeof text, "%zu of them cannot be %zu tensors of the model", count,
                        s->count);
-        return ask(s, err, SW_ERR_INCOMPLETE, "OPT-8", text);
+        return swi_opt_ask(s->l, err, SW_ERR_INCOMPLETE, "OPT-8", text);
     }
     shape_text(s, s->stuck, shape, sizeof shape);
     (void)snprintf(text, sizeof text,
                    "no order of the model's %zu tensors fits their shapes: number %s (%s) finds no "
                    "place",
                    s->count, swi_names_at(s->l->keys, s->stuck, NULL), shape);
-    return ask(s, err, SW_ERR_INCOMPLETE, "OPT-8", text);
+    return swi_opt_ask(s->l, err, SW_ERR_INCOMPLETE, "OPT-8", text);
 }
 
 static sw_status refuse_two(const search *s, uint32_t parameter, uint32_t a, uint32_t b,
@@ -475,7 +295,7 @@ static sw_status refuse_two(const search *s, uint32_t parameter, uint32_t a, uin
                    swi_names_at(s->l->keys, parameter, NULL),
                    swi_quote_str(&first, s->items[a].name),
                    swi_quote_str(&second, s->items[b].name), why);
-    return ask(s, err, SW_ERR_CONFLICT, "OPT-8", text);
+    return swi_opt_ask(s->l, err, SW_ERR_CONFLICT, "OPT-8", text);
 }
 
 static sw_status take_ordered(search *s, const char **names, sw_error *err)
@@ -607,7 +427,7 @@ sw_status swi_opt_name_ids(swi_lifting *l, const char **names, sw_error *err)
     l->o->named_by = l->naming.name_count == 0 ? SWI_OPT_NAMED_BY_ORDER
                      : l->naming.by_model      ? SWI_OPT_NAMED_BY_MODEL
                                                : SWI_OPT_NAMED_GIVEN;
-    sw_status st = find_candidates(&s, err);
+    sw_status st = swi_opt_candidates(l, &s.items, &s.count, err);
     if (st == SW_OK)
         st = prepare(&s, err);
     if (st == SW_OK && l->naming.numbers != NULL)

@@ -1,6 +1,7 @@
 /*
  * The parts of the optimizer hub: optimizer.c finds optimizers and names their parameters,
- * optimizer_lift.c takes them apart, optimizer_ids.c finds the names of numbered parameters,
+ * optimizer_lift.c takes them apart, optimizer_candidates.c what numbered
+ * parameters may be, optimizer_ids.c which they are,
  * optimizer_shapes.c what shapes tell of them.
  */
 #ifndef SW_CONVERT_OPTIMIZER_PARTS_H
@@ -42,6 +43,20 @@ typedef enum swi_opt_says {
 } swi_opt_says;
 swi_opt_says swi_opt_shape_says(const char *state, const sw_tensor_info *info, uint32_t axes,
                                 const int64_t *shape);
+
+/* A tensor of the model that may be a numbered parameter. */
+typedef struct swi_opt_candidate {
+    const char *name;
+    bool has_shape; /* of the checkpoint's tensor of that name */
+    uint32_t axes;
+    int64_t shape[SW_MAX_AXES];
+} swi_opt_candidate;
+/* In the order of registration (OPT-7); free() them. */
+SW_MUST_USE sw_status swi_opt_candidates(swi_lifting *l, swi_opt_candidate **items, size_t *count,
+                                         sw_error *err);
+/* What numbers do not tell, and how it may be told. */
+sw_status swi_opt_ask(const swi_lifting *l, sw_error *err, sw_status status, const char *clause,
+                      const char *text);
 
 /* names[i]: the name of parameter i, borrowed from the lifting's arena. Clauses OPT-5 to OPT-9. */
 SW_MUST_USE sw_status swi_opt_name_ids(swi_lifting *l, const char **names, sw_error *err);
