@@ -288,7 +288,10 @@ static sw_status add_files(reading *r, sw_error *err)
 static int64_t tensor_of(const reading *r, const char *name)
 {
     int64_t id = swi_names_find(r->r.fill.names, name, strlen(name));
-    return id >= 0 && (size_t)id < r->r.fill.id_capacity ? (int64_t)r->r.fill.id_of[id] : -1;
+    return id >= 0 && (size_t)id < r->r.fill.id_capacity &&
+                   r->r.fill.id_of[id] != SWI_TORCH_NO_TENSOR
+               ? (int64_t)r->r.fill.id_of[id]
+               : -1;
 }
 
 static sw_status note_rows(reading *r, sw_error *err)

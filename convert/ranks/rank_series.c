@@ -243,10 +243,8 @@ static sw_status read_config(finding_rows *f, sw_error *err)
         f->config_world = (uint64_t)n;
     free(data);
     sw_value_graph_free(g);
-    if (st == SW_ERR_NOMEM)
-        return swi_fail_nomem(err);
-    if (st == SW_OK)
-        return SW_OK;
+    if (st == SW_OK || st == SW_ERR_NOMEM)
+        return st == SW_OK ? SW_OK : swi_fail_nomem(err);
     swi_finding_in in = {
         .severity = SW_WARNING, .status = st, .code = "unreadable-file", .file = SWI_RANK_CONFIG};
     return swi_report_error(f->o->report, &in, &cause, err);
@@ -428,13 +426,13 @@ static sw_status stem_of(const swi_rank_series *s, swi_arena *arena, const char 
     swi_buf stem = {0};
     if (!swi_series_name_parse(name, &n))
         return swi_fail(err, SW_ERR_ARG, "%s is no file of a rank", name);
-    size_t from = 0, end = stem_end(name), cut = n.cut_at, behind = n.cut_at + n.cut_size;
-    while (cut > from && is_separator(name[cut - 1]))
+    size_t end = stem_end(name), cut = n.cut_at, behind = n.cut_at + n.cut_size;
+    while (cut > 0 && is_separator(name[cut - 1]))
         cut--;
     while (behind < end && is_separator(name[behind]))
         behind++;
-    sw_status st = swi_buf_append(&stem, name + from, cut - from, err);
-    if (st == SW_OK && cut > from && behind < end)
+    sw_status st = swi_buf_append(&stem, name, cut, err);
+    if (st == SW_OK && cut > 0 && behind < end)
         st = swi_buf_u8(&stem, '_', err);
     if (st == SW_OK)
         st = swi_buf_append(&stem, name + behind, end - behind, err);
@@ -459,13 +457,58 @@ static const char *usual_item(const char *stem, sw_role *role)
     return stem;
 }
 
-/* Two series of one kind (the models of a trainer) go under their own names. */
-static bool is_taken(const swi_rank_folder *folder, size_t i)
+/* Marks the series that go under the name of another one. */
+static sw_status mark_taken(const swi_rank_folder *folder, bool *taken, sw_error *err)
 {
-    for (size_t k = 0; k < folder->count; k++)
-        if (k != i && strcmp(folder->series[k].item, folder->series[i].item) == 0)
-            return true;
-    return false;
+    swi_names *items = NULL;
+    size_t *first = NULL;
+    sw_status st = swi_names_make(&items, err);
+    if (st == SW_OK)
+        st = swi_alloc_array(folder->count, sizeof *first, (void **)&first, err);
+    for (size_t i = 0; st == SW_OK && i < folder->count; i++) {
+        const char *item = folder->series[i].item;
+        uint32_t id;
+        bool is_new = taken[i] = false;
+        st = swi_names_add(items, item, strlen(item), &id, &is_new, err);
+        if (st == SW_OK && is_new)
+            first[id] = i;
+        else if (st == SW_OK)
+            taken[i] = taken[first[id]] = true;
+    }
+    free(first);
+    swi_names_free(items);
+    return st;
+}
+
+/* RS-5: "model_rank_0.pt" and "model_rank_0.bin" are not parts of one thing. */
+static sw_status same_name(const finding_rows *f, size_t i, sw_error *err)
+{
+    const swi_rank_series *a = &f->folder->series[i], *b = a + 1;
+    swi_quoted p, q;
+    while (strcmp(b->item, a->item) != 0)
+        b++;
+    f->o->ambiguous = true;
+    return swi_fail_at(err, SW_ERR_CONFLICT, "RS-5", 0,
+                       "%s and %s are both \"%.100s\"; move those that are not meant elsewhere",
+                       swi_quote_str(&p, a->pattern), swi_quote_str(&q, b->pattern), a->item);
+}
+
+/* Two series of one kind (the models of a trainer) go under their own names. */
+static sw_status tell_apart(const finding_rows *f, const char *const *stems, sw_error *err)
+{
+    swi_rank_folder *folder = f->folder;
+    bool *taken = NULL;
+    sw_status st = swi_alloc_array(folder->count, sizeof *taken, (void **)&taken, err);
+    for (int round = 0; st == SW_OK && round < 2; round++) {
+        st = mark_taken(folder, taken, err);
+        for (size_t i = 0; st == SW_OK && i < folder->count; i++)
+            if (taken[i] && round == 0)
+                folder->series[i].item = stems[i];
+            else if (taken[i])
+                st = same_name(f, i, err);
+    }
+    free(taken);
+    return st;
 }
 
 static int by_role(const void *a, const void *b)
@@ -476,8 +519,9 @@ static int by_role(const void *a, const void *b)
     return i != k ? i - k : strcmp(x->pattern, y->pattern);
 }
 
-static sw_status find_items(swi_rank_folder *folder, sw_error *err)
+static sw_status find_items(const finding_rows *f, sw_error *err)
 {
+    swi_rank_folder *folder = f->folder;
     const char **stems = NULL;
     sw_status st = swi_alloc_array(folder->count, sizeof *stems, (void **)&stems, err);
     for (size_t i = 0; st == SW_OK && i < folder->count; i++) {
@@ -486,21 +530,14 @@ static sw_status find_items(swi_rank_folder *folder, sw_error *err)
         if (st == SW_OK)
             s->item = usual_item(stems[i], &s->role);
     }
-    bool *taken = NULL;
     if (st == SW_OK)
-        st = swi_alloc_array(folder->count, sizeof *taken, (void **)&taken, err);
-    for (size_t i = 0; st == SW_OK && i < folder->count; i++)
-        taken[i] = is_taken(folder, i);
-    for (size_t i = 0; st == SW_OK && i < folder->count; i++)
-        if (taken[i])
-            folder->series[i].item = stems[i];
+        st = tell_apart(f, stems, err);
     if (st == SW_OK && folder->count == 1 && folder->series[0].role == SW_ROLE_OTHER) {
         folder->series[0].item = NULL;
         folder->series[0].role = SW_ROLE_PARAMETER;
     }
     if (st == SW_OK)
         qsort(folder->series, folder->count, sizeof *folder->series, by_role);
-    free(taken);
     free(stems);
     return st;
 }
@@ -541,7 +578,7 @@ sw_status swi_rank_folder_find(swi_opening *o, swi_rank_folder *out, sw_error *e
     if (st == SW_OK && folder.count == 0)
         st = swi_fail(err, SW_ERR_INCOMPLETE, "no file of a rank is there");
     if (st == SW_OK)
-        st = find_items(&folder, err);
+        st = find_items(&f, err);
     for (size_t i = 0; st == SW_OK && i < folder.count; i++)
         st = say_missing(&f, &folder.series[i], err);
     swi_names_free(f.patterns);

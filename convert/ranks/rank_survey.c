@@ -192,8 +192,11 @@ static sw_status look_at_leaf(void *ctx, const swi_torch_leaf *leaf, sw_error *e
         return st == SW_OK ? look_at_plain(l, leaf, &l->object->tensors[number], role, err) : st;
     s->placed = s->placed || share->kind == SWI_SHARE_PLACED;
     s->sharded = s->sharded || share->kind == SWI_SHARE_SHARD;
-    if (role != SW_ROLE_PARAMETER)
+    if (role != SW_ROLE_PARAMETER) {
+        s->other_states =
+            s->other_states || (share->kind == SWI_SHARE_PLACED && swi_is_numbered_state(leaf));
         return SW_OK;
+    }
     s->flat = s->flat || swi_has_suffix(leaf->name, "flat_param");
     s->matrices = s->matrices || share->axes > 1;
     note_place(s, l->file->rank, share, swi_mesh_of(&l->object->meshes, share));

@@ -19,6 +19,7 @@ typedef struct swi_torch_opaque {
     const char *why;
 } swi_torch_opaque;
 
+#define SWI_TORCH_NO_TENSOR UINT32_MAX /* of the catalog */
 /* It is no tensor of the catalog, and no part of the state dict. */
 #define SWI_TORCH_LEFT_OUT (UINT32_MAX - 1)
 
@@ -156,7 +157,7 @@ typedef struct swi_torch_filling {
     uint32_t *owners; /* the first tensor that is this view */
     size_t owner_capacity;
     const swi_torch_ranks *ranks; /* NULL: every tensor is whole */
-    uint32_t *id_of;              /* with ranks: the tensor of a name */
+    uint32_t *id_of;              /* with ranks: the tensor of a name that ranks have parts of */
     size_t id_capacity;
     swi_names *values; /* with ranks: names, and which value of `kept` was the first */
     uint32_t *value_of;

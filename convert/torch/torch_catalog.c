@@ -315,7 +315,20 @@ static sw_status bad_part(filling *f, const swi_torch_leaf *leaf, sw_status stat
     return finding(f, SW_DEFECT, status, "bad-tensor", leaf->name, text, err);
 }
 
-/* The tensor that this is a part of. */
+/* For the tensor of a name; of those that no part was met of there is none. */
+static sw_status make_room(swi_torch_filling *all, uint32_t name, sw_error *err)
+{
+    const size_t had = all->id_capacity;
+    sw_status st = swi_grow_array((void **)&all->id_of, &all->id_capacity, (size_t)name + 1,
+                                  sizeof *all->id_of, err);
+    if (st == SW_OK && all->id_capacity > had)
+        memset(all->id_of + had, 0xff, (all->id_capacity - had) * sizeof *all->id_of);
+    return st == SW_OK ? swi_grow_array((void **)&all->file_of, &all->file_capacity,
+                                        (size_t)name + 1, sizeof *all->file_of, err)
+                       : st;
+}
+
+/* The tensor that this is a part of; SWI_TORCH_NO_TENSOR: the name is that of something else. */
 static sw_status whole_of(filling *f, const swi_torch_leaf *leaf, uint32_t number,
                           const swi_torch_box *place, uint32_t *id, sw_error *err)
 {
@@ -324,11 +337,7 @@ static sw_status whole_of(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
     bool is_new;
     sw_status st = swi_names_add(all->names, leaf->name, strlen(leaf->name), &name, &is_new, err);
     if (st == SW_OK)
-        st = swi_grow_array((void **)&all->id_of, &all->id_capacity, (size_t)name + 1,
-                            sizeof *all->id_of, err);
-    if (st == SW_OK)
-        st = swi_grow_array((void **)&all->file_of, &all->file_capacity, (size_t)name + 1,
-                            sizeof *all->file_of, err);
+        st = make_room(all, name, err);
     if (st == SW_OK && is_new) {
         all->news++;
         all->file_of[name] = f->path;
@@ -337,7 +346,7 @@ static sw_status whole_of(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
     if (st != SW_OK)
         return st;
     *id = all->id_of[name];
-    if (f->object->catalog_of[number] == UINT32_MAX)
+    if (*id != SWI_TORCH_NO_TENSOR && f->object->catalog_of[number] == UINT32_MAX)
         f->object->catalog_of[number] = *id;
     return SW_OK;
 }
@@ -385,6 +394,9 @@ static sw_status add_part(filling *f, const swi_torch_leaf *leaf, uint32_t numbe
     st = whole_of(f, leaf, number, &place, &id, err);
     if (st != SW_OK)
         return st;
+    if (id == SWI_TORCH_NO_TENSOR)
+        return bad_part(f, leaf, SW_ERR_CONFLICT,
+                        "a part of a tensor, and another rank has it as a tensor of its own", err);
     if (!swi_builder_same(builder, id, t->dtype, place.axes, place.shape))
         return bad_part(f, leaf, SW_ERR_CONFLICT, "another rank gives it another type or shape",
                         err);

@@ -585,6 +585,51 @@ static void wrong_files(void **state)
     expect(dir, SW_DEFECT, "unreadable-file", "model_rank_1.pt", NULL, "zip");
 }
 
+/* Nothing tells which of two series of one name is the model. */
+static void one_name_twice(void **state)
+{
+    char *dir = harness_path(*state, "in");
+    sw_checkpoint *c = NULL;
+    sw_error err = {0};
+    write_series(dir, "model_rank_%d.pt", 2, 4);
+    write_series(dir, "model_rank_%d.bin", 2, 4);
+    assert_int_equal(sw_checkpoint_open(dir, NULL, NULL, &c, &err), SW_ERR_CONFLICT);
+    assert_non_null(strstr(err.text, "model_rank_{R}.bin and model_rank_{R}.pt are both"));
+}
+
+/* What one rank has whole for itself, and others a part of, is no part of some other tensor. */
+static void own_and_part(void **state)
+{
+    char *dir = harness_path(*state, "in");
+    write_series(dir, "model_world_size_2_rank_%d.pt", 2, 4);
+    torch_world *w = begin();
+    torch_ramp(w, "x", 1, (const int64_t[]){3}, 0);
+    end(w, harness_path(dir, "more_world_size_2_rank_0.pt"));
+    w = begin();
+    put_rows(w, "x", 4, 2, 2, 1); /* as "model.w", the first tensor of all */
+    end(w, harness_path(dir, "more_world_size_2_rank_1.pt"));
+    expect(dir, SW_DEFECT, "bad-tensor", "more_world_size_2_rank_1.pt", "more.x",
+           "another rank has it as a tensor of its own");
+    assert_ramp(dir, "model.w", 2, (const int64_t[]){4, 2}, 0);
+}
+
+/* FSDP2 has DTensors for states; a step of one axis beside them is a copy, and no row. */
+static void steps_of_one_axis(void **state)
+{
+    char *dir = harness_path(*state, "in");
+    write_series(dir, "model_world_size_2_rank_%d.pt", 2, 4);
+    for (int r = 0; r < 2; r++) {
+        torch_world *w = begin_states();
+        torch_say(w, "0 } (");
+        torch_ramp(w, "step", 1, (const int64_t[]){1}, 7);
+        put_rows(w, "exp_avg", 4, 2, 2, r);
+        torch_say(w, "u");
+        end_states(w, "0", harness_path(dir, "optim_world_size_2_rank_%d.pt", r));
+    }
+    assert_ramp(dir, "optimizer.state.0.step", 1, (const int64_t[]){1}, 7);
+    assert_ramp(dir, "optimizer.state.0.exp_avg", 2, (const int64_t[]){4, 2}, 0);
+}
+
 /* A file stands for its folder; accelerate's names; a world of one; what is not claimed. */
 static void claims(void **state)
 {
@@ -636,7 +681,8 @@ int main(void)
         test_in_dir(flat_states),     test_in_dir(flat_states_by_mesh),
         test_in_dir(views_of_a_row),  test_in_dir(random_states),
         test_in_dir(another_step),    test_in_dir(wrong_files),
-        test_in_dir(claims),
+        test_in_dir(claims),          test_in_dir(one_name_twice),
+        test_in_dir(own_and_part),    test_in_dir(steps_of_one_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
