@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/report.h"
 #include "base/text.h"
@@ -130,6 +131,22 @@ static sw_status module_of(const reshaping *r, const swi_optimizer *o, const swi
                        "parameters; --drop-role optimizer leaves it behind");
 }
 
+/* What has told the rows tells what is a parameter, which an optimizer of rows does not. */
+static sw_status note_parameters(reshaping *r, const swi_flat_module *m, sw_error *err)
+{
+    sw_status st = SW_OK;
+    if (r->state->parameters == NULL)
+        st = swi_names_make(&r->state->parameters, err);
+    for (size_t i = 0; st == SW_OK && i < m->shapes->count; i++) {
+        const char *name = m->shapes->items[i].name;
+        uint32_t id;
+        bool is_new;
+        if (swi_flat_parameter(m, name) >= 0)
+            st = swi_names_add(r->state->parameters, name, strlen(name), &id, &is_new, err);
+    }
+    return st;
+}
+
 static sw_status flatten_optimizer(reshaping *r, swi_optimizer *o, sw_error *err)
 {
     const swi_fsdp1_module *m = NULL;
@@ -174,6 +191,8 @@ static sw_status flatten(reshaping *r, sw_checkpoint **out, sw_error *err)
         if (r->options.mode == SWI_FSDP1_LOCAL)
             st = swi_flatten_module(r->flattening, r->state->graph, r->dicts[i],
                                     &r->modules[i].flat, err);
+        if (st == SW_OK)
+            st = note_parameters(r, &r->modules[i].flat, err);
         if (st == SW_OK)
             st = say(r, &r->modules[i], err);
     }

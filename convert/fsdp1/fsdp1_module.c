@@ -138,7 +138,7 @@ static sw_status hold(const sw_catalog *catalog, const swi_fsdp1_order *order, s
         sw_tensor_info info;
         const int64_t at = swi_shapes_find(s, have[i].name);
         (void)sw_catalog_tensor(catalog, have[i].tensor, &info);
-        if (at < 0 && is_ignored(order, have[i].name))
+        if (at < 0 && (!sw_dtype_is_float(info.dtype) || is_ignored(order, have[i].name)))
             continue;
         if (at < 0)
             return misfit(m, have[i].name, "is in the source and not known to", err);

@@ -47,8 +47,8 @@ static void look_at_source(swi_buffers *b, const swi_target_in *in)
 
 sw_status swi_buffers_begin(const swi_target_in *in, swi_buffers *out, sw_error *err)
 {
-    swi_buffers made = {.source = in->source};
-    sw_status st = learn_trained(&made, in, err);
+    swi_buffers made = {.source = in->source, .parameters = in->state->parameters};
+    sw_status st = made.parameters == NULL ? learn_trained(&made, in, err) : SW_OK;
     if (st != SW_OK) {
         swi_buffers_end(&made);
         return st;
@@ -92,7 +92,10 @@ sw_status swi_buffers_are(swi_buffers *b, const swi_state_part *leaf, bool *out,
     if (st != SW_OK)
         return st;
     const char *name = (const char *)b->section.name.data;
-    *out = swi_names_find(b->trained, name, strlen(name)) < 0 &&
-           was_whole(b, &info, leaf->tensor->source);
+    if (b->parameters != NULL)
+        *out = swi_names_find(b->parameters, name, strlen(name)) < 0;
+    else
+        *out = swi_names_find(b->trained, name, strlen(name)) < 0 &&
+               was_whole(b, &info, leaf->tensor->source);
     return SW_OK;
 }

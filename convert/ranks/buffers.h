@@ -11,8 +11,9 @@
 
 typedef struct swi_buffers {
     const sw_checkpoint *source;
-    swi_names *trained; /* parameters that an optimizer has in its groups */
-    bool source_cuts;   /* ranks of the source had parts of parameters */
+    const swi_names *parameters; /* all of them; NULL: not known */
+    swi_names *trained;          /* parameters that an optimizer has in its groups */
+    bool source_cuts;            /* ranks of the source had parts of parameters */
     swi_section section;
 } swi_buffers;
 

@@ -37,6 +37,7 @@ void swi_state_free(swi_state *state)
 {
     sw_value_graph_free(state->graph);
     free(state->scoped);
+    swi_names_free(state->parameters);
     *state = (swi_state){0};
 }
 

@@ -7,6 +7,7 @@
 #ifndef SW_CONVERT_STATE_H
 #define SW_CONVERT_STATE_H
 
+#include "base/names.h"
 #include "framework.h"
 
 /* A value of which ranks saved different ones under one key; or a tensor, which is theirs alone. */
@@ -24,6 +25,9 @@ typedef struct swi_state {
     /* Values that differ from those of the first rank, which are in `root`; owned. */
     swi_state_scoped *scoped;
     size_t scoped_count;
+    /* The parameters of its modules, by their names in these, where a target's reshape knows them:
+     * what else is in a module is a buffer. Owned; NULL: nothing says. */
+    swi_names *parameters;
 } swi_state;
 
 /*

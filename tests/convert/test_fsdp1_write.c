@@ -652,6 +652,50 @@ static void refused_raw(void **state)
     convert_by(from, harness_path(dir, "named"), &options, NULL);
 }
 
+/*
+ * A run that divides by columns has some parameters whole on all ranks. They are no buffers, which
+ * the optimizer's numbers of rows do not tell; an integer is one, also when no shapes name it.
+ */
+static void whole_parameters_are_divided(void **state)
+{
+    static const int64_t cut[] = {4, 2}, half[] = {2, 2}, zero[] = {0, 0}, low[] = {2, 0},
+                         four[] = {4};
+    static const char *const divided[] = {"model.a", "model.b"};
+    static const char *const targets[] = {"fsdp1:dp=2,files=ranks",
+                                          "fsdp1:dp=2,files=ranks,optimizer=nested"};
+    char *dir = *state, *from = harness_path(dir, "from"),
+         *shapes = harness_path(dir, "shapes.yaml");
+    dcp_world *w = dcp_begin();
+    dcp_item *a = dcp_tensor(w, "model/a", 2, cut, 0);
+    dcp_chunk(w, a, 0, zero, half);
+    dcp_chunk(w, a, 1, low, half);
+    dcp_whole(w, "model/b", 0, 1, four, 100);
+    dcp_item *seen = dcp_tensor(w, "model/seen", 0, NULL, 0);
+    seen->dtype = SW_I64;
+    dcp_chunk(w, seen, 0, zero, zero);
+    dcp_whole(w, "optimizer/state/a/exp_avg", 0, 2, cut, 200);
+    dcp_whole(w, "optimizer/state/b/exp_avg", 0, 1, four, 300);
+    dcp_text(w, "optimizer/param_groups/#0/params", 0,
+             "EMPTY_LIST ; MARK ; BINUNICODE a ; BINUNICODE b ; APPENDS ; ");
+    dcp_end(w, from);
+    harness_write_text(shapes, "shapes: 1\nparameters:\n- a: [4, 2]\n- b: [4]\n");
+    for (size_t t = 0; t < 2; t++) {
+        char *to = harness_path(dir, "to-%zu", t);
+        sw_convert_options options = to_target(targets[t], NULL);
+        options.open.shapes = shapes;
+        convert_by(from, to, &options, NULL);
+        sw_checkpoint *c = open_good(to);
+        const sw_catalog *catalog = sw_checkpoint_catalog(c);
+        for (size_t i = 0; i < 2; i++) {
+            const int64_t at = sw_catalog_find(catalog, divided[i]);
+            assert_true(at >= 0);
+            assert_false(swi_tensor_has_replicas(catalog, (uint32_t)at));
+        }
+        assert_true(sw_catalog_find(catalog, "model.seen") >= 0);
+        sw_checkpoint_close(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -670,6 +714,7 @@ int main(void)
         test_in_dir(files_of_ranks_hold_rows),
         test_in_dir(files_of_ranks_and_back),
         test_in_dir(refused_raw),
+        test_in_dir(whole_parameters_are_divided),
         test_in_dir(units_of_the_source),
         test_in_dir(refused_sorted_names),
         test_in_dir(refused_shapes),
