@@ -28,7 +28,9 @@ typedef struct dividing {
     const swi_state_part *first[OF_EXTRA]; /* a leaf of it; NULL: there is none */
     bool hoisted; /* what the source had in a section of that name is at the top of its files */
     swi_section section;
-    swi_state_part *kept; /* room for the leaves of one */
+    swi_state_part *kept;          /* room for the leaves of one */
+    swi_names *names;              /* of the leaves, when ranks have values of their own */
+    size_t at[SWI_PATH_PARTS_MAX]; /* where the last path led; the next is near */
 } dividing;
 
 /* ---- which leaf is of what ---------------------------------------------------------------------
@@ -202,54 +204,72 @@ static sw_status copy_container(sw_value_graph *g, sw_value from, sw_value *to, 
     return st;
 }
 
-/* The element of a container that a part of a path names: its place there. */
+/* The element of a container that a part of a path names: its place there, sought from *at on. */
 static bool find_part(const sw_value_graph *g, sw_value in, const char *part, size_t *at,
                       sw_value *out)
 {
-    sw_value key;
+    const size_t count = sw_value_size(g, in), first = *at < count ? *at : 0;
     if (part[0] == '#') {
         *at = strtoull(part + 1, NULL, 10);
         return sw_value_item(g, in, *at, out);
     }
-    for (*at = 0; sw_value_pair(g, in, *at, &key, out); (*at)++) {
+    for (size_t i = 0; i < count; i++) {
+        sw_value key;
         int64_t number;
         char *end;
-        if (swi_value_text_is(g, key, part) ||
-            (sw_value_int(g, key, &number) && strtoll(part, &end, 10) == number && *end == '\0'))
+        *at = first + i < count ? first + i : first + i - count;
+        if (sw_value_pair(g, in, *at, &key, out) &&
+            (swi_value_text_is(g, key, part) ||
+             (sw_value_int(g, key, &number) && strtoll(part, &end, 10) == number && *end == '\0')))
             return true;
     }
     return false;
 }
 
-/* A copy of `root` in which the path leads to `v`; it shares the rest. */
-static sw_status replace(sw_value_graph *g, sw_value *root, const char *const *path, size_t parts,
-                         sw_value v, sw_error *err)
+static sw_value child_at(const sw_value_graph *g, sw_value in, size_t at, sw_value *key)
 {
-    sw_value above = *root, fresh = *root;
-    sw_status st = SW_OK;
+    sw_value child = in;
+    if (!sw_value_pair(g, in, at, key, &child))
+        (void)sw_value_item(g, in, at, &child);
+    return child;
+}
+
+static sw_status set_child(sw_value_graph *g, sw_value in, size_t at, sw_value key, sw_value v,
+                           sw_error *err)
+{
+    const sw_value pair[2] = {key, v};
+    return sw_value_get_kind(g, in) == SW_VALUE_DICT ? swi_graph_set_items(g, in, pair, 1, err)
+                                                     : swi_graph_list_set(g, in, at, v, err);
+}
+
+/* What of `of` no rank's own value has changed yet is copied, once. */
+static sw_status own(sw_value_graph *g, sw_value of, sw_value *v, sw_error *err)
+{
+    return v->bits == of.bits ? copy_container(g, of, v, err) : SW_OK;
+}
+
+/* `root`, a rank's form of `of`, whose path leads to `v` from now on; the two share the rest. */
+static sw_status replace(dividing *d, sw_value of, sw_value *root, const char *const *path,
+                         size_t parts, sw_value v, sw_error *err)
+{
+    sw_value_graph *g = d->plan->graph;
+    sw_status st = own(g, of, root, err);
+    sw_value above = *root;
     for (size_t i = 0; st == SW_OK && i < parts; i++) {
-        sw_value child, put;
-        size_t at;
-        if (i == 0) {
-            st = copy_container(g, *root, &fresh, err);
-            above = fresh;
-        }
-        if (st != SW_OK || !find_part(g, above, path[i], &at, &child))
-            return st;
-        put = v;
-        if (i + 1 < parts)
-            st = copy_container(g, child, &put, err);
-        sw_value pair[2] = {put, put};
-        if (st == SW_OK && path[i][0] == '#')
-            st = swi_graph_list_set(g, above, at, put, err);
-        else if (st == SW_OK && sw_value_pair(g, above, at, &pair[0], &child)) {
-            pair[1] = put;
-            st = swi_graph_set_items(g, above, pair, 1, err);
-        }
+        sw_value old, key = above;
+        size_t other = 0, *at = i < SWI_PATH_PARTS_MAX ? &d->at[i] : &other;
+        if (!find_part(g, of, path[i], at, &old))
+            return SW_OK;
+        sw_value put = child_at(g, above, *at, &key);
+        if (i + 1 == parts)
+            put = v;
+        else
+            st = own(g, old, &put, err);
+        if (st == SW_OK)
+            st = set_child(g, above, *at, key, put, err);
         above = put;
+        of = old;
     }
-    if (st == SW_OK)
-        *root = fresh;
     return st;
 }
 
@@ -264,10 +284,8 @@ static swi_rank_series *series_of(const dividing *d, part_of of)
 static sw_status give(dividing *d, const swi_state_scoped *scoped, sw_error *err)
 {
     swi_rank_plan *plan = d->plan;
-    size_t i = 0;
-    while (i < d->in->leaf_count && strcmp(d->in->leaves[i].name, scoped->name) != 0)
-        i++;
-    if (i == d->in->leaf_count)
+    const int64_t i = swi_names_find(d->names, scoped->name, strlen(scoped->name));
+    if (i < 0)
         return SW_OK; /* left out */
     const swi_state_part *leaf = &d->in->leaves[i];
     const bool inner = d->hoisted && strcmp(leaf->path[0], known[OF_EXTRA].prefix) == 0;
@@ -280,7 +298,7 @@ static sw_status give(dividing *d, const swi_state_scoped *scoped, sw_error *err
         for (uint32_t r = 0; st == SW_OK && r < plan->ranks; r++)
             s->root_of[r] = s->root;
     }
-    return st == SW_OK ? replace(plan->graph, &s->root_of[scoped->rank], leaf->path + cut,
+    return st == SW_OK ? replace(d, s->root, &s->root_of[scoped->rank], leaf->path + cut,
                                  leaf->parts - cut, scoped->value, err)
                        : st;
 }
@@ -294,6 +312,18 @@ static sw_status say_lost(const dividing *d, sw_error *err)
                           d->in->state->scoped_count, d->plan->ranks, source_ranks(d->in->source));
 }
 
+static sw_status list_names(dividing *d, sw_error *err)
+{
+    sw_status st = swi_names_make(&d->names, err);
+    for (size_t i = 0; st == SW_OK && i < d->in->leaf_count; i++) {
+        const char *name = d->in->leaves[i].name; /* no other has it */
+        uint32_t id;
+        bool is_new;
+        st = swi_names_add(d->names, name, strlen(name), &id, &is_new, err);
+    }
+    return st;
+}
+
 static sw_status give_values(dividing *d, sw_error *err)
 {
     const swi_state *state = d->in->state;
@@ -302,6 +332,7 @@ static sw_status give_values(dividing *d, sw_error *err)
         return SW_OK;
     if (source_ranks(d->in->source) != d->plan->ranks)
         return say_lost(d, err);
+    st = list_names(d, err);
     for (size_t i = 0; st == SW_OK && i < state->scoped_count; i++)
         if (state->scoped[i].rank >= 0 && state->scoped[i].rank < (int64_t)d->plan->ranks)
             st = give(d, &state->scoped[i], err);
@@ -324,6 +355,7 @@ sw_status swi_rank_divide_state(swi_rank_plan *plan, sw_error *err)
     if (st == SW_OK)
         st = give_values(&d, err);
     swi_section_end(&d.section);
+    swi_names_free(d.names);
     free(d.part);
     free(d.kept);
     return st;

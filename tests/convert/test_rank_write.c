@@ -323,6 +323,55 @@ static void test_values_of_ranks(void **state)
                   "{\"seed\": 11, \"both\": 7, \"in\": {\"a\": 1}}");
 }
 
+/* What a rank has of its own is copied once, not once a value. */
+static void test_many_values_of_ranks(void **state)
+{
+    enum { COUNT = 3000 };
+    const sw_limits limits = {.nodes = 200000};
+    char *from = harness_path(*state, "from"), *to = harness_path(*state, "to"), word[32];
+    outcome o;
+    write_ranks(from);
+    for (int r = 0; r < 2; r++) {
+        torch_world *w = torch_begin(false);
+        torch_say(w, "} ( 'list' ] (");
+        for (int i = 0; i < COUNT; i++) {
+            snprintf(word, sizeof word, "%d", 2 * i + r);
+            torch_say(w, word);
+        }
+        torch_say(w, "e 'dict' } (");
+        for (int i = 0; i < COUNT; i++) {
+            snprintf(word, sizeof word, "'%d' %d", i, 2 * i + r);
+            torch_say(w, word);
+        }
+        torch_say(w, "u u");
+        torch_write_zip(w, harness_path(from, "extra_state_world_size_2_rank_%d.pt", r), NULL);
+        torch_free(w);
+    }
+    run_convert(from, to,
+                &(sw_convert_options){.to = "fsdp2:dp=2,files=ranks", .open.limits = &limits}, &o);
+    assert_fine(&o);
+    outcome_free(&o);
+    for (int r = 0; r < 2; r++) {
+        const char *const names[] = {"list", "dict"};
+        opened at;
+        open_file(harness_path(to, "extra_state_world_size_2_rank_%d.pt", r), &at);
+        const sw_value_graph *g = at.object.graph;
+        for (int n = 0; n < 2; n++) {
+            sw_value in, key, v;
+            int64_t number;
+            assert_true(swi_value_get(g, at.object.root, names[n], &in));
+            assert_int_equal(sw_value_size(g, in), COUNT);
+            for (size_t i = 0; i < COUNT; i++) {
+                assert_true(n == 0 ? sw_value_item(g, in, i, &v)
+                                   : sw_value_pair(g, in, i, &key, &v));
+                assert_true(sw_value_int(g, v, &number));
+                assert_int_equal(number, 2 * (int64_t)i + r);
+            }
+        }
+        close_file(&at);
+    }
+}
+
 /* The same files for the same input: objects are made twice. */
 static void test_same_bytes(void **state)
 {
@@ -378,6 +427,7 @@ int main(void)
         test_in_dir(test_tied_and_buffers),
         test_in_dir(test_optimizer),
         test_in_dir(test_values_of_ranks),
+        test_in_dir(test_many_values_of_ranks),
         test_in_dir(test_same_bytes),
         test_in_dir(test_refusals),
     };
