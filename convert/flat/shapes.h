@@ -23,7 +23,8 @@ typedef struct swi_shape {
 } swi_shape;
 
 typedef struct swi_shapes {
-    swi_shape *items; /* in the order of registration where `ordered` */
+    swi_shape *
+        items; /* in the order of registration where `ordered`; none: a document says units alone */
     size_t count;
     bool ordered;
     const char *unordered; /* why it is not, for messages; "" where it is */

@@ -176,7 +176,7 @@ static sw_status read_model(reading *r, swi_yaml_node node, sw_error *err)
     return st;
 }
 
-/* SHP-5: what is described, by exactly one of three keys. */
+/* SHP-5: what is described, by one of three keys; or nothing but units is. */
 static sw_status read_items(reading *r, sw_error *err)
 {
     static const char *const keys[] = {"parameters", "tensors", "model"};
@@ -193,10 +193,12 @@ static sw_status read_items(reading *r, sw_error *err)
         found = node;
         which = i;
     }
+    if (!swi_yaml_is_node(found) && swi_yaml_is_node(swi_yaml_find(r->doc, r->root, "units")))
+        return swi_shapes_make(r->file, &r->out, err);
     if (!swi_yaml_is_node(found))
         return swi_yaml_fail(r->doc, r->root, err, SW_ERR_FORMAT, "SHP-5",
                              "a document of shapes lacks one of the keys parameters, tensors and "
-                             "model");
+                             "model (it may lack them where it has units)");
     return which == 2 ? read_model(r, found, err)
                       : read_parameters(r, keys[which], found, which == 1, err);
 }

@@ -78,16 +78,50 @@ static sw_status of_model(const swi_unflat *u, size_t attempt, swi_shapes **out,
 /* ---- one after the other ----------------------------------------------------------------------
  */
 
+/* What lies there: the model beside the optimizer, never flattened on disk (FS-10), or its map. */
+static sw_status found(const swi_unflat *u, size_t attempt, swi_shapes **out, sw_error *err)
+{
+    if (!u->has_model && attempt == 0)
+        return swi_shapes_of_checkpoint(u->in.base, "the tensors of the model beside it", out, err);
+    return of_model(u, u->has_model ? attempt : attempt - 1, out, err);
+}
+
+/* SHP-5: a document of units alone is about what is found. */
+static sw_status given_units(const swi_unflat *u, size_t attempt, swi_shapes *units,
+                             swi_shapes **out, sw_error *err)
+{
+    swi_shapes *items = NULL;
+    sw_status st = found(u, attempt, &items, err);
+    for (size_t i = 0; st == SW_OK && items != NULL && i < items->count; i++)
+        st = swi_shapes_add(units, &items->items[i], err);
+    if (st == SW_OK && items != NULL) {
+        units->ordered = items->ordered;
+        *out = units;
+    } else {
+        swi_shapes_free(units);
+    }
+    swi_shapes_free(items);
+    return st;
+}
+
 sw_status swi_unflat_shapes(const swi_unflat *u, size_t attempt, swi_shapes **out, bool *given,
                             sw_error *err)
 {
     const sw_open_options *o = u->in.options;
+    swi_shapes *shapes = NULL;
     *out = NULL;
-    *given = o != NULL && o->shapes != NULL;
-    if (*given)
-        return attempt > 0 ? SW_OK : swi_shapes_read(o->shapes, o->map, &u->in.limits, out, err);
-    if (!u->has_model && attempt == 0)
-        return swi_shapes_of_checkpoint(u->in.base, "the tensors of the model beside it", out,
-                                        err); /* FS-10: never flattened on disk */
-    return of_model(u, u->has_model ? attempt : attempt - 1, out, err);
+    *given = false;
+    if (o == NULL || o->shapes == NULL)
+        return found(u, attempt, out, err);
+    sw_status st = swi_shapes_read(o->shapes, o->map, &u->in.limits, &shapes, err);
+    if (st != SW_OK)
+        return st;
+    if (shapes->count == 0)
+        return given_units(u, attempt, shapes, out, err);
+    *given = true;
+    if (attempt == 0)
+        *out = shapes;
+    else
+        swi_shapes_free(shapes);
+    return SW_OK;
 }

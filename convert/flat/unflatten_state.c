@@ -212,21 +212,50 @@ static sw_status expand_states(expanding *x, uint32_t p, sw_error *err)
     return st;
 }
 
+/* What a row was made of has the order of its module; an optimizer has that of the model. */
+static int by_parameter(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    return x[0] < y[0] ? -1 : x[0] > y[0];
+}
+
+/* The place of one of those that a parameter becomes in the order of registration. */
+static uint32_t order_of(const expanding *x, uint32_t p, size_t item)
+{
+    const swi_row *row = x->rows[p];
+    return row != NULL ? row->items[item].parameter : 0;
+}
+
+/* FS-13: of rows in the order of registration; of single parameters the order that is there. */
 static sw_status expand_group(const expanding *x, swi_opt_group *group, sw_error *err)
 {
+    struct {
+        uint32_t order, parameter;
+    } *sorted = NULL;
     uint32_t *list = NULL;
     size_t n = 0;
     for (size_t i = 0; i < group->parameter_count; i++)
         n += items_of(x->rows[group->parameters[i]]);
     sw_status st = swi_alloc_array(n, sizeof *list, (void **)&list, err);
-    if (st != SW_OK)
+    if (st == SW_OK)
+        st = swi_alloc_array(n, sizeof *sorted, (void **)&sorted, err);
+    if (st != SW_OK) {
+        free(list);
         return st;
+    }
     n = 0;
     for (size_t i = 0; i < group->parameter_count; i++) {
         const uint32_t p = group->parameters[i];
-        for (size_t k = 0; k < items_of(x->rows[p]); k++)
-            list[n++] = x->first[p] + (uint32_t)k;
+        for (size_t k = 0; k < items_of(x->rows[p]); k++, n++) {
+            sorted[n].order = order_of(x, p, k);
+            sorted[n].parameter = x->first[p] + (uint32_t)k;
+        }
     }
+    if (x->u->keyed == SWI_KEYED_BY_UNIT && n > 1)
+        qsort(sorted, n, sizeof *sorted, by_parameter);
+    for (size_t i = 0; i < n; i++)
+        list[i] = sorted[i].parameter;
+    free(sorted);
     free(group->parameters);
     group->parameters = list;
     group->parameter_count = n;

@@ -56,7 +56,12 @@ static sw_status find_model(const swi_reshape_in *in, const swi_named *have, siz
 static sw_status read_shapes(const swi_reshape_in *in, swi_fsdp1_order *o, sw_error *err)
 {
     const sw_open_options *open = &in->convert->open;
-    return swi_shapes_read(open->shapes, open->map, &in->limits, &o->shapes, err);
+    sw_status st = swi_shapes_read(open->shapes, open->map, &in->limits, &o->shapes, err);
+    if (st == SW_OK && o->shapes->count == 0) { /* SHP-5: units alone, for what is read */
+        swi_shapes_free(o->shapes);
+        o->shapes = NULL;
+    }
+    return st;
 }
 
 sw_status swi_fsdp1_order_find(const swi_reshape_in *in, const swi_named *have, size_t count,
@@ -66,7 +71,7 @@ sw_status swi_fsdp1_order_find(const swi_reshape_in *in, const swi_named *have, 
     sw_status st = SW_OK;
     if (in->convert->open.shapes != NULL)
         st = read_shapes(in, &made, err);
-    else if (made.of_model == NULL)
+    if (st == SW_OK && made.shapes == NULL && made.of_model == NULL)
         st = find_model(in, have, count, &made, err);
     if (st == SW_OK && made.shapes == NULL && made.of_model != NULL)
         st = swi_shapes_of_model(made.of_model, made.side, &made.shapes, err);

@@ -9,11 +9,9 @@
 #include "state/places.h"
 #include "torch/torch.h"
 
-static bool is_optimizer_alias(const sw_catalog *catalog, size_t i)
+static bool is_state(const sw_catalog *catalog, size_t i, sw_tensor_info *info)
 {
-    sw_tensor_info info;
-    return sw_catalog_tensor(catalog, i, &info) && info.alias_of >= 0 &&
-           info.role == SW_ROLE_OPTIMIZER;
+    return sw_catalog_tensor(catalog, i, info) && info->role == SW_ROLE_OPTIMIZER;
 }
 
 /* "optimizer.state.0", in the order of the parts. */
@@ -31,19 +29,20 @@ static sw_status name_place(const swi_places *places, size_t at, swi_buf *out, s
     return st;
 }
 
-/* The tensor of the catalog that has the name of this place, where it is the same as `tensor`. */
+/* The tensor of the catalog that has the name of this place; `tensor` where that is none. */
 static sw_status named_here(const sw_catalog *catalog, swi_buf *name, const char *key,
                             uint32_t tensor, uint32_t *out, sw_error *err)
 {
     const size_t size = name->size;
+    sw_tensor_info here, there;
     sw_status st = swi_buf_append(name, key, strlen(key) + 1, err);
     if (st != SW_OK)
         return st;
     const int64_t id = sw_catalog_find(catalog, (const char *)name->data);
-    sw_tensor_info info;
     *out = tensor;
-    if (id >= 0 && is_optimizer_alias(catalog, (size_t)id) &&
-        sw_catalog_tensor(catalog, (size_t)id, &info) && info.alias_of == (int64_t)tensor)
+    if (id >= 0 && is_state(catalog, (size_t)id, &here) && is_state(catalog, tensor, &there) &&
+        here.dtype == there.dtype && here.axes == there.axes &&
+        memcmp(here.shape, there.shape, here.axes * sizeof *here.shape) == 0)
         *out = (uint32_t)id;
     name->size = size;
     return SW_OK;
@@ -76,8 +75,9 @@ sw_status swi_torch_own_states(const sw_catalog *catalog, swi_state *state, sw_e
     swi_buf name = {0};
     sw_value dict;
     bool any = false;
+    sw_tensor_info info;
     for (size_t i = 0; !any && i < sw_catalog_tensor_count(catalog); i++)
-        any = is_optimizer_alias(catalog, i);
+        any = is_state(catalog, i, &info);
     if (!any)
         return SW_OK;
     sw_status st = swi_places_begin(&places, state->graph, state->root, err);

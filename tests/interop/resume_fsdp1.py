@@ -6,6 +6,7 @@ import os
 
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
 import torch.distributed.checkpoint.state_dict as dsd
 from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
 
@@ -122,7 +123,8 @@ def _go_on_all(rank, world, jobs, out):
     for number, job in enumerate(jobs):
         try:
             went = go_on(job)
-        except Exception as why:  # the same on all ranks, or the others wait in vain and all is lost
+        # the same on all ranks, or the others wait in vain and all is lost; dcp's own is no Exception
+        except (Exception, CheckpointException) as why:
             went = {"error": f"{type(why).__name__}: {why}"[:600]}
         if rank == 0:
             torch.save(went, f"{out}/{number}.pt")

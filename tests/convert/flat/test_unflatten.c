@@ -477,6 +477,45 @@ static void test_units_unknown(void **state)
     free(path);
 }
 
+/* SHP-5: a document of units alone is about the model that lies beside the optimizer. */
+static void test_units_alone(void **state)
+{
+    char *path = harness_path(*state, "beside.pt");
+    char *shapes = write_shapes(state, "shapes: 1\nunits: [\"layers.{n}\"]\n");
+    torch_world *w = torch_begin(false);
+    torch_say(w, "} ( 'model' } (");
+    torch_ramp(w, "embed.w", 2, (const int64_t[]){5, 2}, 0);
+    torch_ramp(w, "layers.0.w", 1, (const int64_t[]){3}, 10);
+    torch_say(w, "u 'optimizer' } ( 'state' } ( 0 } (");
+    torch_ramp(w, "exp_avg", 1, (const int64_t[]){10}, 100);
+    torch_say(w, "u 1 } (");
+    torch_ramp(w, "exp_avg", 1, (const int64_t[]){4}, 200);
+    torch_say(w, "u u 'param_groups' ] ( } ( 'params' ] ( 0 1 e u e u u");
+    torch_write_zip(w, path, NULL);
+    torch_free(w);
+    sw_checkpoint *c = open_rows(path, NULL, NULL);
+    swi_row_notes notes = {0};
+    swi_unflat *unflat = NULL;
+    sw_catalog *catalog = NULL;
+    sw_error err = {0};
+    sw_tensor_info info;
+    for (size_t i = 0; sw_catalog_tensor(sw_checkpoint_catalog(c), i, &info); i++)
+        if (info.role == SW_ROLE_OPTIMIZER)
+            assert_ok(swi_note_row(&notes, (uint32_t)i, NULL, 2, &err), &err);
+    assert_ok(undo(c, &notes, shapes, &unflat, &catalog, &err), &err);
+    assert_non_null(unflat);
+    assert_true(sw_catalog_find(catalog, "optimizer.state.layers.0.w.exp_avg") >= 0);
+    const int64_t id = sw_catalog_find(catalog, "optimizer.state.embed.w.exp_avg");
+    assert_true(id >= 0 && sw_catalog_tensor(catalog, (size_t)id, &info));
+    assert_int_equal(info.axes, 2);
+    sw_catalog_free(catalog);
+    swi_unflat_free(unflat);
+    swi_row_notes_free(&notes);
+    sw_checkpoint_close(c);
+    free(shapes);
+    free(path);
+}
+
 /* FS-15: the model's rows are undone although nothing tells whose the states are. */
 static void test_model_alone(void **state)
 {
@@ -536,6 +575,7 @@ int main(void)
         test_in_dir(test_states_of_parameters),
         test_in_dir(test_numbers),
         test_in_dir(test_units_unknown),
+        test_in_dir(test_units_alone),
         test_in_dir(test_model_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
