@@ -219,7 +219,7 @@ static sw_status plain(reading *r, const swi_torch_met *met, swi_torch_box *out,
     if (row >= 0)
         return in_row(r, (size_t)row, met, out, err);
     sw_status st = swi_rank_leaf_role(leaf, &role, err);
-    out->is_own = role == SW_ROLE_OTHER;
+    out->is_own = role == SW_ROLE_OTHER || (leaf->count == 1 && r->survey.sections);
     return st == SW_OK && !out->is_own ? whole(r, met, out) : st;
 }
 

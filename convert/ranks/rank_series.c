@@ -443,6 +443,12 @@ static sw_status stem_of(const swi_rank_series *s, swi_arena *arena, const char 
     return st;
 }
 
+/* Models are looked for under what begins so. */
+static const char *own_item(const char *stem)
+{
+    return strncmp(stem, "pytorch_model", 13) == 0 ? strstr(stem, "model") : stem;
+}
+
 static const char *usual_item(const char *stem, sw_role *role)
 {
     *role = SW_ROLE_OTHER;
@@ -450,7 +456,7 @@ static const char *usual_item(const char *stem, sw_role *role)
         *role = SW_ROLE_OPTIMIZER;
         return "optimizer";
     }
-    if (strncmp(stem, "model", 5) == 0 || strncmp(stem, "pytorch_model", 13) == 0) {
+    if (strncmp(own_item(stem), "model", 5) == 0) {
         *role = SW_ROLE_PARAMETER;
         return "model";
     }
@@ -493,7 +499,7 @@ static sw_status same_name(const finding_rows *f, size_t i, sw_error *err)
                        swi_quote_str(&p, a->pattern), swi_quote_str(&q, b->pattern), a->item);
 }
 
-/* Two series of one kind (the models of a trainer) go under their own names. */
+/* Two series of one kind (models of a trainer) go under their own names, models under model*. */
 static sw_status tell_apart(const finding_rows *f, const char *const *stems, sw_error *err)
 {
     swi_rank_folder *folder = f->folder;
@@ -503,7 +509,7 @@ static sw_status tell_apart(const finding_rows *f, const char *const *stems, sw_
         st = mark_taken(folder, taken, err);
         for (size_t i = 0; st == SW_OK && i < folder->count; i++)
             if (taken[i] && round == 0)
-                folder->series[i].item = stems[i];
+                folder->series[i].item = own_item(stems[i]);
             else if (taken[i])
                 st = same_name(f, i, err);
     }

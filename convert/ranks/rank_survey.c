@@ -188,6 +188,7 @@ static sw_status look_at_leaf(void *ctx, const swi_torch_leaf *leaf, sw_error *e
         return SW_OK;
     const swi_share *share = swi_torch_share_of(l->object, number);
     sw_status st = swi_rank_leaf_role(leaf, &role, err);
+    s->sections = s->sections || (leaf->count > 1 && role != SW_ROLE_OTHER);
     if (st != SW_OK || share == NULL)
         return st == SW_OK ? look_at_plain(l, leaf, &l->object->tensors[number], role, err) : st;
     s->placed = s->placed || share->kind == SWI_SHARE_PLACED;

@@ -28,6 +28,7 @@ typedef struct swi_rank_survey {
     bool placed, sharded, flat; /* DTensors, ShardedTensors, flat parameters were met */
     bool other_states;          /* states of parameters by number that have more dimensions */
     bool matrices;              /* tensors of the model that have more than one dimension */
+    bool sections;              /* models or optimizers lie under keys of their own */
     bool has_rows;              /* RS-8: those states are rows */
 } swi_rank_survey;
 

@@ -630,6 +630,47 @@ static void steps_of_one_axis(void **state)
     assert_ramp(dir, "optimizer.state.0.exp_avg", 2, (const int64_t[]){4, 2}, 0);
 }
 
+/* "model" and "rng_state" in one object: what lies beside the model is each rank's own. */
+static void beside_the_model(void **state)
+{
+    char *dir = harness_path(*state, "in");
+    for (int r = 0; r < 2; r++) {
+        torch_world *w = begin();
+        torch_say(w, "'model' } (");
+        put_rows(w, "w", 4, 2, 2, r);
+        torch_say(w, "u");
+        torch_ramp(w, "rng_state", 1, (const int64_t[]){3}, (float)(10 * r));
+        end(w, harness_path(dir, "ckpt_rank%d.pt", r));
+    }
+    assert_ramp(dir, "model.w", 2, (const int64_t[]){4, 2}, 0);
+    assert_ramp(dir, "rng_state", 1, (const int64_t[]){3}, 0);
+    assert_ramp(dir, "rng_state.rank1", 1, (const int64_t[]){3}, 10);
+    outcome o;
+    run_verify(dir, &o);
+    assert_fine(&o);
+    outcome_free(&o);
+}
+
+/* Two models of a trainer: plain tensors of both are copies. */
+static void two_models(void **state)
+{
+    char *dir = harness_path(*state, "in");
+    for (int r = 0; r < 2; r++)
+        for (int m = 0; m < 2; m++) {
+            torch_world *w = begin();
+            torch_ramp(w, "w", 1, (const int64_t[]){3}, (float)m);
+            end(w, harness_path(dir,
+                                m == 0 ? "pytorch_model_fsdp_rank%d.bin"
+                                       : "pytorch_model_fsdp_1_rank%d.bin",
+                                r));
+        }
+    assert_ramp(dir, "model_fsdp.w", 1, (const int64_t[]){3}, 0);
+    assert_ramp(dir, "model_fsdp_1.w", 1, (const int64_t[]){3}, 1);
+    sw_checkpoint *c = open_good(dir);
+    assert_true(sw_catalog_find(sw_checkpoint_catalog(c), "model_fsdp.w.rank1") < 0);
+    sw_checkpoint_close(c);
+}
+
 /* A file stands for its folder; accelerate's names; a world of one; what is not claimed. */
 static void claims(void **state)
 {
@@ -674,15 +715,16 @@ static void claims(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),      cmocka_unit_test(saved_ranks),
-        test_in_dir(whole_from_four), test_in_dir(plain_and_placed),
-        test_in_dir(order_of_ranks),  test_in_dir(uneven_and_empty),
-        test_in_dir(strided),         test_in_dir(hybrid),
-        test_in_dir(flat_states),     test_in_dir(flat_states_by_mesh),
-        test_in_dir(views_of_a_row),  test_in_dir(random_states),
-        test_in_dir(another_step),    test_in_dir(wrong_files),
-        test_in_dir(claims),          test_in_dir(one_name_twice),
-        test_in_dir(own_and_part),    test_in_dir(steps_of_one_axis),
+        cmocka_unit_test(names),       cmocka_unit_test(saved_ranks),
+        test_in_dir(whole_from_four),  test_in_dir(plain_and_placed),
+        test_in_dir(order_of_ranks),   test_in_dir(uneven_and_empty),
+        test_in_dir(strided),          test_in_dir(hybrid),
+        test_in_dir(flat_states),      test_in_dir(flat_states_by_mesh),
+        test_in_dir(views_of_a_row),   test_in_dir(random_states),
+        test_in_dir(another_step),     test_in_dir(wrong_files),
+        test_in_dir(claims),           test_in_dir(one_name_twice),
+        test_in_dir(own_and_part),     test_in_dir(steps_of_one_axis),
+        test_in_dir(beside_the_model), test_in_dir(two_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
