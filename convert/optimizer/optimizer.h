@@ -104,6 +104,18 @@ void swi_optimizers_free(swi_optimizer *optimizers, size_t count);
 SW_MUST_USE sw_status swi_optimizers_know(const sw_checkpoint *checkpoint, const char *const *names,
                                           size_t count, bool *known, sw_error *err);
 
+typedef enum swi_opt_ordered {
+    SWI_OPT_ORDER_KEPT = 0,
+    SWI_OPT_ORDER_CHANGED, /* parameters were by FSDP's units and are in the order of `names` now */
+    SWI_OPT_ORDER_UNKNOWN  /* they are by units, it seems, and `names` lacks some */
+} swi_opt_ordered;
+/*
+ * OPT-15: for numbers, groups that list parameters by the modules that FSDP wrapped list them in
+ * the order of registration, which `names` is. Any other order stays: it is the optimizer's own.
+ */
+SW_MUST_USE sw_status swi_optimizer_order(swi_optimizer *optimizer, const char *const *names,
+                                          size_t count, swi_opt_ordered *out, sw_error *err);
+
 /*
  * The optimizer's state dict in another keying, as a value of `graph` (the state's own, or another
  * into which the values are copied). Ids are positions over the groups' parameters in order;

@@ -2,6 +2,7 @@
 #ifndef SW_CONVERT_STATE_MODULES_H
 #define SW_CONVERT_STATE_MODULES_H
 
+#include "base/arena.h"
 #include "map/mapping.h"
 #include "state/state.h"
 
@@ -14,5 +15,15 @@ bool swi_value_is_parameter(const sw_checkpoint *checkpoint, const sw_value_grap
 SW_MUST_USE sw_status swi_module_tensors(const sw_checkpoint *checkpoint,
                                          const sw_value_graph *graph, sw_value dict,
                                          swi_named **out, size_t *count, sw_error *err);
+
+/* Names of parameters and buffers, wrapper parts off, in the order of the state dict's modules. */
+typedef struct swi_order {
+    const char **names;
+    size_t count;
+    swi_arena arena;
+} swi_order;
+SW_MUST_USE sw_status swi_state_order(const sw_checkpoint *checkpoint, const swi_state *state,
+                                      swi_order *out, sw_error *err);
+void swi_order_free(swi_order *order);
 
 #endif

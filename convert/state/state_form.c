@@ -80,6 +80,40 @@ static sw_status say_form(const reforming *r, const swi_optimizer *o, swi_opt_ke
     return st;
 }
 
+/* OPT-15: what a group that lists parameters by FSDP's units becomes. */
+static sw_status say_order(const reforming *r, swi_opt_ordered ordered)
+{
+    const bool changed = ordered == SWI_OPT_ORDER_CHANGED;
+    const swi_finding_in in = {.severity = changed ? SW_NOTE : SW_WARNING,
+                               .code = "optimizer-order"};
+    if (ordered == SWI_OPT_ORDER_KEPT)
+        return SW_OK;
+    return swi_report_add(
+        r->report, &in, r->err, "%s",
+        changed
+            ? "groups listed parameters by the modules that FSDP wrapped; they are numbered in "
+              "the order of registration"
+            : "groups seem to list parameters by the modules that FSDP wrapped, and are numbered "
+              "so; the order of registration, which other optimizers have, is not known: "
+              "--config or --param-names tells it");
+}
+
+static sw_status order_groups(reforming *r, swi_optimizer *o)
+{
+    const swi_opt_naming *given = &r->form->naming;
+    swi_order own = {0};
+    swi_opt_ordered ordered;
+    sw_status st = SW_OK;
+    const bool use_given = given->name_count > 0 && given->numbers == NULL;
+    if (!use_given && r->state->ordered)
+        st = swi_state_order(r->checkpoint, r->state, &own, r->err);
+    if (st == SW_OK)
+        st = swi_optimizer_order(o, use_given ? given->names : own.names,
+                                 use_given ? given->name_count : own.count, &ordered, r->err);
+    swi_order_free(&own);
+    return st == SW_OK ? say_order(r, ordered) : st;
+}
+
 static sw_status reform_optimizer(reforming *r, swi_optimizer *o)
 {
     const swi_opt_keying to = wanted_keying(r, o);
@@ -96,6 +130,8 @@ static sw_status reform_optimizer(reforming *r, swi_optimizer *o)
     o->has_param_names = o->has_param_names || add_names;
     if (r->form->mapping != NULL)
         st = swi_mapping_optimizer(r->form->mapping, o, r->err);
+    else if (to == SWI_OPT_NESTED_IDS && o->keying != SWI_OPT_NESTED_IDS)
+        st = order_groups(r, o);
     if (st == SW_OK)
         st = swi_optimizer_lower(o, to, r->state->graph, &fresh, r->err);
     if (st == SW_OK && to != o->keying)

@@ -208,6 +208,70 @@ static void test_states_of_optimizers_share_nothing(void **state)
     free(to);
 }
 
+/* {"model": {embed, layers.0.w, norm, head}, "optimizer": groups that list them so} */
+static void write_groups(const char *path, const char *const *listed)
+{
+    static const char *const names[] = {"embed", "layers.0.w", "norm", "head"};
+    torch_world *w = torch_begin(false);
+    const int64_t two = 2;
+    torch_say(w, "} ( 'model' } (");
+    for (size_t i = 0; i < 4; i++)
+        torch_ramp(w, names[i], 1, &two, 10.0F * (float)i);
+    torch_say(w, "u 'optimizer' } ( 'state' } (");
+    for (size_t i = 0; i < 4; i++) {
+        torch_key(w, listed[i]);
+        torch_say(w, "} (");
+        torch_ramp(w, "exp_avg", 1, &two, 100.0F * (float)(listed[i][0]));
+        torch_say(w, "u");
+    }
+    torch_say(w, "u 'param_groups' ] ( } ( 'params' ] (");
+    for (size_t i = 0; i < 4; i++)
+        torch_key(w, listed[i]);
+    torch_say(w, "e u e u u");
+    torch_write_zip(w, path, NULL);
+    torch_free(w);
+}
+
+/* The numbers of a written file have these parameters' states: the first letters tell. */
+static void assert_numbered(const char *path, const char *letters)
+{
+    sw_checkpoint *c = open_good(path);
+    for (size_t i = 0; i < 4; i++) {
+        char name[64];
+        float data[2];
+        sw_error err = {0};
+        snprintf(name, sizeof name, "optimizer.state.%zu.exp_avg", i);
+        const int64_t id = sw_catalog_find(sw_checkpoint_catalog(c), name);
+        assert_true(id >= 0);
+        assert_ok(sw_checkpoint_read(c, (size_t)id, 0, 2, data, &err), &err);
+        assert_true(data[0] == 100.0F * (float)letters[i]);
+    }
+    sw_checkpoint_close(c);
+}
+
+/* OPT-15: as FSDP lists them they are numbered in the order of the module; else as they are. */
+static void test_numbers_are_in_the_order_of_registration(void **state)
+{
+    static const char *const by_units[] = {"embed", "norm", "head", "layers.0.w"};
+    static const char *const own[] = {"norm", "layers.0.w", "head", "embed"};
+    char *from = in(state, "from.pt"), *to = in(state, "to.pt"), *next = in(state, "next.pt");
+    outcome o;
+    write_groups(from, by_units);
+    convert_file(from, to, "ddp", &o);
+    assert_int_equal(sw_report_count(o.report), 2);
+    assert_non_null(find_finding(&o, "optimizer-order", NULL, NULL));
+    outcome_free(&o);
+    assert_numbered(to, "elnh");
+    write_groups(from, own);
+    convert_file(from, next, "ddp", &o);
+    assert_int_equal(sw_report_count(o.report), 1);
+    outcome_free(&o);
+    assert_numbered(next, "nlhe");
+    free(from);
+    free(to);
+    free(next);
+}
+
 static void test_gaps_are_zero(void **state)
 {
     static const named_view ends[] = {{"a", 0, 3, 1, {2}, {1}}, {"b", 0, 8, 1, {2}, {1}}};
@@ -484,6 +548,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test_in_dir(test_storages_are_shared_again),
         test_in_dir(test_states_of_optimizers_share_nothing),
+        test_in_dir(test_numbers_are_in_the_order_of_registration),
         test_in_dir(test_gaps_are_zero),
         test_in_dir(test_what_cannot_be_shared_is_said),
         test_in_dir(test_cast_tensors_still_share),
