@@ -162,6 +162,12 @@ static sw_status add_length(looking *l, const swi_torch_leaf *leaf, const swi_to
     return SW_OK;
 }
 
+/* Some optimizers count in a tensor of one axis: it is no shard of anything. */
+static bool is_step(const swi_torch_leaf *leaf, const swi_torch_tensor *t)
+{
+    return t->elements == 1 && strcmp(leaf->parts[leaf->count - 1], "step") == 0;
+}
+
 static sw_status look_at_plain(looking *l, const swi_torch_leaf *leaf, const swi_torch_tensor *t,
                                sw_role role, sw_error *err)
 {
@@ -170,7 +176,8 @@ static sw_status look_at_plain(looking *l, const swi_torch_leaf *leaf, const swi
         return swi_names_add(l->s->slices, leaf->name, strlen(leaf->name), &id, NULL, err);
     if (role == SW_ROLE_PARAMETER)
         l->s->matrices = l->s->matrices || t->axes > 1;
-    if (role != SW_ROLE_OPTIMIZER || t->axes == 0 || !swi_is_numbered_state(leaf))
+    if (role != SW_ROLE_OPTIMIZER || t->axes == 0 || !swi_is_numbered_state(leaf) ||
+        is_step(leaf, t))
         return SW_OK;
     if (t->axes == 1)
         return add_length(l, leaf, t, err);
