@@ -150,6 +150,10 @@ def can(kind, target):
         return False
     if target.flat and run.frozen == "left":
         return False
+    if run.small and target.how == "sharded" and target.world > 2:
+        return False  # FSDP.optim_state_dict gives ranks without elements no groups to load into
+    if target.how == "fsdp2_files" and run.buffers and run.world == 1:
+        return False  # where nothing was divided nothing tells a buffer: --layout has to
     return not target.units or not (run.buffers or run.tp)
 
 
