@@ -6,6 +6,7 @@
 #include "flat/unflatten_parts.h"
 
 #define SUGGESTIONS_MAX 3
+#define TRIES_MAX 64 /* patterns: a model has lists of blocks in a few places */
 
 static bool is_number(const char *text, size_t size)
 {
@@ -92,7 +93,7 @@ sw_status swi_unflat_suggest(swi_unflat *u, const swi_state *state, swi_buf *out
     for (uint32_t p = 0; st == SW_OK && p < swi_names_count(patterns); p++) {
         char quoted[SWI_PATTERN_MAX_BYTES + 2];
         const char *text = swi_names_at(patterns, p, NULL);
-        if (count >= SUGGESTIONS_MAX || strlen(text) > SWI_PATTERN_MAX_BYTES)
+        if (count >= SUGGESTIONS_MAX || p >= TRIES_MAX || strlen(text) > SWI_PATTERN_MAX_BYTES)
             break;
         st = try_units(u, text, state, &fits, err);
         (void)snprintf(quoted, sizeof quoted, "\"%s\"", text);
