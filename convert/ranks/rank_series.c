@@ -463,6 +463,22 @@ static const char *usual_item(const char *stem, sw_role *role)
     return stem;
 }
 
+/* "fsdp_optim_rank_0.pt": where no name begins with the word, those that have it are meant. */
+static void items_by_word(swi_rank_folder *folder, const char *const *stems, const char *word,
+                          const char *item, sw_role role)
+{
+    for (size_t i = 0; i < folder->count; i++)
+        if (folder->series[i].role == role)
+            return;
+    for (size_t i = 0; i < folder->count; i++)
+        for (const char *at = stems[i]; (at = strstr(at, word)) != NULL; at++)
+            if (folder->series[i].role == SW_ROLE_OTHER &&
+                begins_word(stems[i], (size_t)(at - stems[i]))) {
+                folder->series[i].item = item;
+                folder->series[i].role = role;
+            }
+}
+
 /* Marks the series that go under the name of another one. */
 static sw_status mark_taken(const swi_rank_folder *folder, bool *taken, sw_error *err)
 {
@@ -536,8 +552,11 @@ static sw_status find_items(const finding_rows *f, sw_error *err)
         if (st == SW_OK)
             s->item = usual_item(stems[i], &s->role);
     }
-    if (st == SW_OK)
+    if (st == SW_OK) {
+        items_by_word(folder, stems, "optim", "optimizer", SW_ROLE_OPTIMIZER);
+        items_by_word(folder, stems, "model", "model", SW_ROLE_PARAMETER);
         st = tell_apart(f, stems, err);
+    }
     if (st == SW_OK && folder->count == 1 && folder->series[0].role == SW_ROLE_OTHER) {
         folder->series[0].item = NULL;
         folder->series[0].role = SW_ROLE_PARAMETER;

@@ -671,6 +671,23 @@ static void beside_the_model(void **state)
     outcome_free(&o);
 }
 
+/* The words may stand elsewhere in the names. */
+static void words_in_names(void **state)
+{
+    char *dir = harness_path(*state, "in");
+    for (int r = 0; r < 2; r++) {
+        const rank_shard s = {22, 0, 11 * r, 11, r, 2, 2};
+        torch_world *w = begin();
+        rank_sharded(w, "_flat_param", &s, 0);
+        end(w, harness_path(dir, "fsdp_model_rank_%d.pt", r));
+        w = begin_states();
+        put_state(w, 0, 11, (float)(100 + 11 * r));
+        end_states(w, "0", harness_path(dir, "fsdp_optim_rank_%d.pt", r));
+    }
+    assert_ramp(dir, "model._flat_param", 1, (const int64_t[]){22}, 0);
+    assert_ramp(dir, "optimizer.state.0.exp_avg", 1, (const int64_t[]){22}, 100);
+}
+
 /* Two models of a trainer: plain tensors of both are copies. */
 static void two_models(void **state)
 {
@@ -735,27 +752,17 @@ static void claims(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(saved_ranks),
-        test_in_dir(whole_from_four),
-        test_in_dir(plain_and_placed),
-        test_in_dir(order_of_ranks),
-        test_in_dir(uneven_and_empty),
-        test_in_dir(strided),
-        test_in_dir(hybrid),
-        test_in_dir(flat_states),
-        test_in_dir(flat_states_by_mesh),
-        test_in_dir(views_of_a_row),
-        test_in_dir(random_states),
-        test_in_dir(another_step),
-        test_in_dir(wrong_files),
-        test_in_dir(claims),
-        test_in_dir(one_name_twice),
-        test_in_dir(own_and_part),
-        test_in_dir(steps_of_one_axis),
-        test_in_dir(beside_the_model),
-        test_in_dir(two_models),
-        test_in_dir(flat_states_with_steps),
+        cmocka_unit_test(names),       cmocka_unit_test(saved_ranks),
+        test_in_dir(whole_from_four),  test_in_dir(plain_and_placed),
+        test_in_dir(order_of_ranks),   test_in_dir(uneven_and_empty),
+        test_in_dir(strided),          test_in_dir(hybrid),
+        test_in_dir(flat_states),      test_in_dir(flat_states_by_mesh),
+        test_in_dir(views_of_a_row),   test_in_dir(random_states),
+        test_in_dir(another_step),     test_in_dir(wrong_files),
+        test_in_dir(claims),           test_in_dir(one_name_twice),
+        test_in_dir(own_and_part),     test_in_dir(steps_of_one_axis),
+        test_in_dir(beside_the_model), test_in_dir(two_models),
+        test_in_dir(words_in_names),   test_in_dir(flat_states_with_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
