@@ -171,6 +171,7 @@ typedef struct swi_reshape_in {
     const struct swi_rules *rules;   /* that of --layout; NULL: none */
     const struct swi_model *model;   /* whose side's names the tensors have; NULL: not known */
     size_t side;
+    bool mapped;             /* a map has given them these names */
     bool without_optimizers; /* none is written */
     bool lenient;            /* perhaps none is: what cannot be taken apart stays as it is */
     const sw_convert_options *convert;

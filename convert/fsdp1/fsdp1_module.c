@@ -69,7 +69,7 @@ sw_status swi_fsdp1_order_find(const swi_reshape_in *in, const swi_named *have, 
 {
     swi_fsdp1_order made = {.of_model = in->model, .side = in->side};
     sw_status st = SW_OK;
-    if (in->convert->open.shapes != NULL)
+    if (in->convert->open.shapes != NULL && !in->mapped) /* else they are of the names before */
         st = read_shapes(in, &made, err);
     if (st == SW_OK && made.shapes == NULL && made.of_model == NULL)
         st = find_model(in, have, count, &made, err);

@@ -332,6 +332,7 @@ static sw_status reshape(selecting *s, const swi_select_in *in, const swi_state_
         .rules = in->rules,
         .model = in->remap != NULL ? in->remap->model : NULL,
         .side = in->remap != NULL ? in->remap->side : 0,
+        .mapped = s->mapped,
         .without_optimizers = form->without_optimizers,
         .lenient = form->lenient,
         .convert = in->options,
