@@ -79,7 +79,7 @@ static sw_status say_unused(const sw_open_options *options, sw_report *report, s
     if (options == NULL || options->shapes == NULL)
         return SW_OK;
     return swi_report_add(report, &in, err,
-                          "--shapes is not needed: nothing that was read is a flat parameter");
+                          "--shapes is not needed to read this: nothing in it is a flat parameter");
 }
 
 /* What has rows is read without them, if it is known what is in them. */
