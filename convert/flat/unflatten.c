@@ -482,9 +482,11 @@ sw_status swi_unflatten(const swi_unflat_in *in, swi_unflat **out, sw_catalog **
     if (st != SW_OK)
         return st;
     u->in = *in;
-    st = begin(u, err);
+    st = begin(u, &why);
     if (st == SW_OK)
         st = settle_all(u, &state, &why, err);
+    else
+        st = st == SW_ERR_UNSUPPORTED ? SW_OK : fail_with(&why, err); /* two models: FS-14 */
     swi_state_free(&state);
     if (st == SW_OK && u->shapes == NULL) {
         st = say_unknown(u, &why, err);

@@ -56,7 +56,8 @@ static bool cut_alike(const swi_unflat *u, uint32_t parameter, uint32_t tensor)
     sw_tensor_info info;
     uint64_t shards;
     if (place == NULL || place->shard == 0 || swi_tensor_has_replicas(u->catalog, tensor) ||
-        !sw_catalog_tensor(u->catalog, tensor, &info) || info.held_elements != info.elements)
+        !sw_catalog_tensor(u->catalog, tensor, &info) || info.elements == 0 ||
+        info.held_elements != info.elements)
         return true;
     for (uint64_t i = 0; i < info.piece_count; i++) {
         swi_piece piece;

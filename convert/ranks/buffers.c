@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/report.h"
+#include "map/model.h"
 #include "model/catalog.h"
 #include "optimizer/optimizer.h"
 
@@ -47,8 +49,14 @@ static void look_at_source(swi_buffers *b, const swi_target_in *in)
 
 sw_status swi_buffers_begin(const swi_target_in *in, swi_buffers *out, sw_error *err)
 {
-    swi_buffers made = {.source = in->source, .parameters = in->state->parameters};
+    swi_buffers made = {.source = in->source,
+                        .model = in->model,
+                        .side = in->side,
+                        .report = in->report,
+                        .parameters = in->state->parameters};
     sw_status st = made.parameters == NULL ? learn_trained(&made, in, err) : SW_OK;
+    if (st == SW_OK)
+        st = swi_names_make(&made.said, err);
     if (st != SW_OK) {
         swi_buffers_end(&made);
         return st;
@@ -61,6 +69,7 @@ sw_status swi_buffers_begin(const swi_target_in *in, swi_buffers *out, sw_error 
 void swi_buffers_end(swi_buffers *b)
 {
     swi_names_free(b->trained);
+    swi_names_free(b->said);
     swi_section_end(&b->section);
     *b = (swi_buffers){0};
 }
@@ -81,6 +90,34 @@ static bool was_whole(const swi_buffers *b, const sw_tensor_info *info, uint32_t
     return blob.bytes == info->bytes;
 }
 
+static bool known_by_model(const swi_buffers *b, const char *name, bool *buffer)
+{
+    swi_model_tensor t;
+    const int64_t i = b->model != NULL ? swi_model_tensor_find(b->model, b->side, name) : -1;
+    if (i < 0 || !swi_model_tensor_at(b->model, b->side, (size_t)i, &t))
+        return false;
+    *buffer = t.buffer;
+    return true;
+}
+
+/* RF-25: weights alone, of ranks that divided some of them (TP), look so too. */
+static sw_status say_guess(swi_buffers *b, const char *name, const char *leaf, sw_error *err)
+{
+    uint32_t id;
+    bool is_new, by_model;
+    const swi_finding_in in = {.severity = SW_WARNING, .code = "taken-for-buffer", .tensor = leaf};
+    if (b->parameters != NULL || swi_names_count(b->trained) > 0 ||
+        known_by_model(b, name, &by_model))
+        return SW_OK;
+    sw_status st = swi_names_add(b->said, leaf, strlen(leaf), &id, &is_new, err);
+    if (st == SW_OK && is_new)
+        st = swi_report_add(b->report, &in, err,
+                            "it was stored whole while others were divided, and no optimizer tells "
+                            "that it is a parameter: it is written whole, as a buffer is; if it is "
+                            "a parameter, a rule of --layout divides it");
+    return st;
+}
+
 sw_status swi_buffers_are(swi_buffers *b, const swi_state_part *leaf, bool *out, sw_error *err)
 {
     sw_tensor_info info;
@@ -94,8 +131,8 @@ sw_status swi_buffers_are(swi_buffers *b, const swi_state_part *leaf, bool *out,
     const char *name = (const char *)b->section.name.data;
     if (b->parameters != NULL)
         *out = swi_names_find(b->parameters, name, strlen(name)) < 0;
-    else
+    else if (!known_by_model(b, name, out))
         *out = swi_names_find(b->trained, name, strlen(name)) < 0 &&
                was_whole(b, &info, leaf->tensor->source);
-    return SW_OK;
+    return *out ? say_guess(b, name, leaf->name, err) : SW_OK;
 }
