@@ -88,11 +88,11 @@ const char *advice_of(const char *code)
     return NULL;
 }
 
-/* What these clauses rule (specs/optimizer.md, specs/notation.md) are no files of a checkpoint, and
- * their errors say what to do themselves. */
+/* What these clauses rule (of optimizers, the notation, rows and shapes) are no files of a
+ * checkpoint, and their errors say what to do themselves. */
 static bool is_own_advice(const char *clause)
 {
-    static const char *const prefixes[] = {"OPT-", "NT-", "LAY-", "MAP-"};
+    static const char *const prefixes[] = {"OPT-", "NT-", "LAY-", "MAP-", "FS-", "SHP-"};
     bool is = false;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         is = is || strncmp(clause, prefixes[i], strlen(prefixes[i])) == 0;

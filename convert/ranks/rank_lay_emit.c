@@ -7,6 +7,7 @@
 #include "model/value.h"
 #include "ranks/rank_laying.h"
 #include "torch/placements.h"
+#include "torch/torch_storages.h"
 
 /* ---- what a rank holds -------------------------------------------------------------------------
  */
@@ -181,13 +182,10 @@ static sw_status emit_storage(emitting *e, swi_pickle_writer *w, const sw_value_
                               sw_value v, sw_error *err)
 {
     swi_torch_carried storage;
-    if (!swi_torch_carried_storage(graph, v, &storage))
-        return swi_fail(err, SW_ERR_UNSUPPORTED,
-                        "holds a tensor that is a part of a value and whose bytes are not at hand "
-                        "(more than 16 MiB, damaged, or in another byte order); --drop leaves it "
-                        "out");
-    sw_status st = swi_grow_array((void **)&e->carried->items, &e->carried->capacity,
-                                  e->carried->count + 1, sizeof *e->carried->items, err);
+    sw_status st = swi_torch_need_carried(graph, v, &storage, err);
+    if (st == SW_OK)
+        st = swi_grow_array((void **)&e->carried->items, &e->carried->capacity,
+                            e->carried->count + 1, sizeof *e->carried->items, err);
     if (st != SW_OK)
         return st;
     const uint32_t before = e->series->count + e->plan->meshes_needed;

@@ -77,16 +77,14 @@ static sw_status meet_storage(laying *l, swi_pickle_writer *w, const sw_value_gr
                               sw_value v, sw_error *err)
 {
     swi_torch_carried storage;
-    if (!swi_torch_carried_storage(graph, v, &storage))
-        return swi_fail(err, SW_ERR_UNSUPPORTED,
-                        "holds a tensor that is a part of a value and whose bytes are not at hand "
-                        "(more than 16 MiB, damaged, or in another byte order); --drop leaves it "
-                        "out");
+    sw_status st = swi_torch_need_carried(graph, v, &storage, err);
+    if (st != SW_OK)
+        return st;
     if (storage.untyped && l->out.form == SWI_TORCH_LEGACY)
         return swi_fail(err, SW_ERR_UNSUPPORTED,
                         "holds a tensor of a dtype that the form before 1.6 cannot hold; use "
                         "form=zip, or leave it out with --drop");
-    sw_status st = add_carried(l, &storage, err);
+    st = add_carried(l, &storage, err);
     return st == SW_OK ? swi_pickle_op(w, 'N', err) : st;
 }
 

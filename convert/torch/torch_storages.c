@@ -311,6 +311,17 @@ sw_status swi_torch_place(const sw_catalog *source, uint32_t own, swi_torch_plac
     return st;
 }
 
+sw_status swi_torch_need_carried(const sw_value_graph *graph, sw_value v, swi_torch_carried *out,
+                                 sw_error *err)
+{
+    if (swi_torch_carried_storage(graph, v, out))
+        return SW_OK;
+    return swi_fail(
+        err, SW_ERR_UNSUPPORTED,
+        "holds a tensor that is a part of a value and whose bytes are not at hand (more "
+        "than 16 MiB, damaged, or in another byte order); --drop leaves it out");
+}
+
 void swi_torch_storages_free(swi_torch_storages *storages)
 {
     free(storages->items);

@@ -39,6 +39,9 @@ typedef struct swi_torch_storages {
 SW_MUST_USE sw_status swi_torch_place(const sw_catalog *source, uint32_t own,
                                       swi_torch_placed *tensors, size_t count, sw_report *report,
                                       swi_torch_storages *out, sw_error *err);
+/* The storage that a node carries. SW_ERR_UNSUPPORTED: it carries none that is at hand. */
+SW_MUST_USE sw_status swi_torch_need_carried(const sw_value_graph *graph, sw_value v,
+                                             swi_torch_carried *out, sw_error *err);
 void swi_torch_storages_free(swi_torch_storages *storages);
 /* Strides of a placed tensor with these sizes, in elements. */
 void swi_torch_placed_strides(const sw_catalog *source, const swi_torch_placed *placed,
