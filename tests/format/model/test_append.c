@@ -27,7 +27,7 @@ static void same_pieces(const sw_catalog *a, uint32_t t, const sw_catalog *b, ui
     assert_int_equal(x.piece_count, y.piece_count);
     assert_int_equal(x.held_elements, y.held_elements);
     for (uint64_t i = 0; i < x.piece_count; i++) {
-        swi_piece p, q;
+        swi_piece p = {0}, q = {0}; /* axes that a piece has not are not filled in */
         swi_blob blob, other;
         swi_tensor_piece(a, t, i, &p);
         swi_tensor_piece(b, u, i, &q);
