@@ -203,7 +203,11 @@ static inline int64_t model_strides(model *m, swi_piece *p)
             p->stride_bytes[k] = -p->stride_bytes[k];
         }
     }
-    return bytes;
+    if (bytes <= MODEL_BLOB_BYTES_MAX)
+        return bytes;
+    swi_piece_make_dense(p, (uint32_t)m->element_bytes); /* gaps in so much have no room */
+    p->base_bytes = 0;
+    return (int64_t)swi_piece_elements(p) * m->element_bytes;
 }
 
 /* The box in a new blob of its own. */
