@@ -169,7 +169,7 @@ static void convert(const char *in, const char *target)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t count;
+    size_t count = 0;
     uint8_t *bytes = bytes_of_hex(data, size, &count);
     char in[128];
     sw_report *report;
