@@ -82,42 +82,32 @@ static void must(bool holds, const char *target, const char *what)
 }
 
 /* Storages of these sizes; in odd ones the numbers of ranks, which a mesh may have. */
+#define STORAGES 16
 static sw_status archive(swi_buf *out, const uint8_t *sizes, size_t count, const uint8_t *pickle,
                          size_t size)
 {
-    swi_zip_writer *w;
-    sw_status st = swi_zip_writer_make(64, &w, NULL);
-    if (st != SW_OK)
-        return st;
-    st = archive_record(w, out, "a/data.pkl", pickle, size);
-    for (size_t i = 0; st == SW_OK && i < count; i++) {
-        char name[32];
-        union {
-            int32_t ranks[64];
-            float numbers[64];
-        } data;
+    union {
+        int32_t ranks[64];
+        float numbers[64];
+    } data[STORAGES];
+    archive_storage list[STORAGES];
+    for (size_t i = 0; i < count; i++) {
         for (int k = 0; k < 64; k++) {
             if (i % 2 == 1)
-                data.ranks[k] = k;
+                data[i].ranks[k] = k;
             else
-                data.numbers[k] = (float)(100 * i) + (float)k;
+                data[i].numbers[k] = (float)(100 * i) + (float)k;
         }
-        (void)snprintf(name, sizeof name, "a/data/%zu", i);
-        st = archive_record(w, out, name, &data, sizes[i]);
+        list[i] = (archive_storage){&data[i], sizes[i]};
     }
-    if (st == SW_OK)
-        st = archive_record(w, out, "a/version", "3", 1);
-    if (st == SW_OK)
-        st = swi_zip_writer_finish(w, out, NULL);
-    swi_zip_writer_free(w);
-    return st;
+    return archive_of(out, pickle, size, list, count);
 }
 
 static void write_part(const char *name, const uint8_t *data, size_t size)
 {
     swi_buf out = {0};
     char path[128];
-    const size_t count = size > 0 ? data[0] % 16 : 0;
+    const size_t count = size > 0 ? data[0] % STORAGES : 0;
     if (size <= 1 + count)
         return;
     (void)snprintf(path, sizeof path, "%s/in/%s", folder, name);
