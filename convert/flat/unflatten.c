@@ -111,11 +111,6 @@ static sw_status settle_states(swi_unflat *u, const swi_state *state, sw_error *
     return st == SW_OK ? all_have_rows(u, err) : st;
 }
 
-static bool could_not_work(sw_status st)
-{
-    return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
-}
-
 static sw_status fail_with(const sw_error *cause, sw_error *err)
 {
     if (err != NULL)
@@ -144,7 +139,7 @@ static sw_status try_shapes(swi_unflat *u, const swi_state *state, size_t attemp
     if (*done)
         return SW_OK;
     forget_shapes(u);
-    if (could_not_work(st) || (given && !model))
+    if (swi_could_not_work(st) || (given && !model))
         return fail_with(&cause, err);
     if (t->why->status == SW_OK)
         *t->why = cause;
@@ -169,6 +164,8 @@ static sw_status find_shapes(swi_unflat *u, const swi_state *state, sw_error *wh
         st = try_shapes(u, state, attempt, given, &t, &done, err);
         if (done)
             return SW_OK;
+        if (given) /* there are no others */
+            break;
     }
     if (st != SW_OK || t.model == NO_ATTEMPT)
         return st;
@@ -193,12 +190,9 @@ static sw_status note_made(swi_unflat *u, uint32_t id, const char *section, cons
         swi_grow_array((void **)&u->made, &u->made_capacity, (size_t)id + 1, sizeof *u->made, err);
     if (st == SW_OK)
         st = swi_arena_text(&u->arena, name, strlen(name), &u->made[id].name, err);
-    if (st != SW_OK)
-        return st;
-    u->made[id].section = section;
-    if (u->made_count <= id)
-        u->made_count = (size_t)id + 1;
-    return SW_OK;
+    if (st == SW_OK)
+        u->made[id].section = section;
+    return st;
 }
 
 /* The name in its section: what stands behind "model.". */

@@ -215,11 +215,6 @@ static sw_status mark_states(swi_unflat *u, const swi_optimizer *o, sw_error *er
     return st;
 }
 
-static bool could_not_work(sw_status st)
-{
-    return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
-}
-
 /* What it says before it goes on to what to do, which is another thing here. */
 static int first_words(const sw_error *e)
 {
@@ -276,7 +271,7 @@ static sw_status lift_somehow(swi_unflat *u, const swi_state *state, swi_optimiz
     sw_status st = swi_unflat_lift(u, u->keyed, state, optimizers, count, &first);
     if (st == SW_OK && all_known(u, *optimizers, *count))
         return SW_OK;
-    if (could_not_work(st)) {
+    if (swi_could_not_work(st)) {
         if (err != NULL)
             *err = first;
         return st;
@@ -291,9 +286,9 @@ static sw_status lift_somehow(swi_unflat *u, const swi_state *state, swi_optimiz
     st = SW_ERR_INCOMPLETE;
     if (u->units.count > 0)
         st = swi_unflat_lift(u, u->keyed, state, optimizers, count, &second);
-    if (could_not_work(st) && err != NULL)
+    if (swi_could_not_work(st) && err != NULL)
         *err = second;
-    return st == SW_OK || could_not_work(st) ? st : no_names(u, state, &first, &second, err);
+    return st == SW_OK || swi_could_not_work(st) ? st : no_names(u, state, &first, &second, err);
 }
 
 sw_status swi_unflat_states(swi_unflat *u, const swi_state *state, sw_error *err)

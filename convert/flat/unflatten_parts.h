@@ -63,7 +63,7 @@ struct swi_unflat {
     uint32_t model_row;            /* one of its rows */
     uint32_t align;                /* of the model's rows; 0: their places are recorded */
     swi_unflat_section_name *made; /* by tensor of the new catalog */
-    size_t made_count, made_capacity;
+    size_t made_capacity;
     swi_arena arena;
 };
 
@@ -73,7 +73,8 @@ struct swi_unflat {
 /*
  * Where shapes come from, one after the other: what the caller named; else each side of the model
  * that is known of the checkpoint, "hf" first; else, for optimizers alone, the checkpoint's own
- * tensors. *out NULL: no more. *given: the caller named them, so they must fit.
+ * tensors. *out NULL: no more. *given: the caller named them, so they must fit,
+ * and there are no others.
  */
 SW_MUST_USE sw_status swi_unflat_shapes(const swi_unflat *u, size_t attempt, swi_shapes **out,
                                         bool *given, sw_error *err);

@@ -119,9 +119,6 @@ sw_status swi_unflat_shapes(const swi_unflat *u, size_t attempt, swi_shapes **ou
     if (shapes->count == 0)
         return given_units(u, attempt, shapes, out, err);
     *given = true;
-    if (attempt == 0)
-        *out = shapes;
-    else
-        swi_shapes_free(shapes);
+    *out = shapes;
     return SW_OK;
 }

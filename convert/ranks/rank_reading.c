@@ -118,11 +118,6 @@ sw_status swi_rank_reading_add(swi_rank_reading *r, const swi_file_of_rank *file
 
 /* ---- opening them --------------------------------------------------------------------------- */
 
-static bool could_not_work(sw_status st)
-{
-    return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
-}
-
 static sw_status unreadable(swi_rank_reading *r, swi_file_of_rank *f, const sw_error *cause,
                             sw_error *err)
 {
@@ -132,7 +127,7 @@ static sw_status unreadable(swi_rank_reading *r, swi_file_of_rank *f, const sw_e
                          .file = f->path,
                          .has_offset = cause->has_offset,
                          .offset_bytes = cause->offset_bytes};
-    if (could_not_work(cause->status)) {
+    if (swi_could_not_work(cause->status)) {
         if (err != NULL)
             *err = *cause;
         return cause->status;

@@ -102,11 +102,6 @@ static sw_status say_left_over(swi_sharded_reading *r, size_t i, sw_error *err)
 /* ---- what is in them ---------------------------------------------------------------------------
  */
 
-static bool could_not_work(sw_status st)
-{
-    return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
-}
-
 static sw_status say_unreadable(swi_sharded_reading *r, sw_status status, sw_error *cause,
                                 sw_error *err)
 {
@@ -137,7 +132,7 @@ static sw_status read_file(swi_sharded_reading *r, size_t i, sw_error *err)
         r->readable++;
         return SW_OK;
     }
-    if (st == SW_OK && !could_not_work(unreadable))
+    if (st == SW_OK && !swi_could_not_work(unreadable))
         return say_unreadable(r, unreadable, &cause, err);
     if (st == SW_OK) {
         st = unreadable;

@@ -221,11 +221,6 @@ static sw_status find_files(reading *r, sw_error *err)
     return swi_shards_add(&r->found, e->name, e->bytes, err);
 }
 
-static bool means_could_not_work(sw_status st)
-{
-    return st == SW_ERR_NOMEM || st == SW_ERR_IO || st == SW_ERR_LIMIT;
-}
-
 /* Opens file i and puts it into the catalog; *cause: why it cannot be read. */
 static sw_status read_file(reading *r, const swi_reader *reader, uint32_t i, sw_status *unreadable,
                            sw_error *cause, sw_error *err)
@@ -266,7 +261,7 @@ static sw_status read_or_say(reading *r, const swi_reader *reader, uint32_t i, s
     if (strncmp(cause.text, shown, strlen(shown)) != 0)
         swi_error_prefix(&cause, "%s", shown);
     r->last = cause;
-    if (means_could_not_work(unreadable)) {
+    if (swi_could_not_work(unreadable)) {
         if (err != NULL)
             *err = cause;
         return unreadable;

@@ -174,6 +174,11 @@ bool swi_error_of_machine(const sw_error *err)
            (err->status == SW_ERR_IO && !forbidden);
 }
 
+bool swi_could_not_work(sw_status status)
+{
+    return status == SW_ERR_NOMEM || status == SW_ERR_IO || status == SW_ERR_LIMIT;
+}
+
 void swi_error_shift(sw_error *err, uint64_t base_offset_bytes)
 {
     if (err == NULL || !err->has_offset)

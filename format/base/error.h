@@ -34,6 +34,10 @@ sw_status swi_error_prefix(sw_error *err, const char *fmt, ...) SW_PRINTF(2, 3);
  */
 bool swi_error_of_machine(const sw_error *err);
 
+/* Whether who met it was kept from working by want of memory, by I/O or by a limit: nothing is said
+ * of what was to be read. */
+bool swi_could_not_work(sw_status status);
+
 /* Moves the offset when an inner parser counts from elsewhere. */
 void swi_error_shift(sw_error *err, uint64_t base_offset_bytes);
 
