@@ -3,6 +3,7 @@
  * trainer_state.json ('t'), the name of a step ('s'), and the names of --param-names ('p').
  */
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,8 @@ static void check_step_name(const uint8_t *data, size_t size)
     free(name);
 }
 
-/* What was read is there again when it is written a name a line. */
+/* What was read is there again when it is written a name a line, behind its number if it has one.
+ */
 static void check_param_names(const uint8_t *data, size_t size)
 {
     const sw_limits limits = sw_limits_resolve(NULL);
@@ -129,14 +131,19 @@ static void check_param_names(const uint8_t *data, size_t size)
     write_file("names", data, size);
     sw_status st = swi_param_names_read(path_of("names"), &limits, true, &names, &err);
     must(st == SW_OK || st == SW_ERR_FORMAT || st == SW_ERR_CONFLICT || st == SW_ERR_NOMEM);
-    for (size_t i = 0; st == SW_OK && i < names.count; i++)
-        st = swi_buf_printf(&text, &err, "%s\r\n", names.items[i]);
+    for (size_t i = 0; st == SW_OK && i < names.count; i++) {
+        if (names.numbers != NULL)
+            st = swi_buf_printf(&text, &err, "%" PRIu64 " ", names.numbers[i]);
+        if (st == SW_OK)
+            st = swi_buf_printf(&text, &err, "%s\r\n", names.items[i]);
+    }
     if (st == SW_OK) {
         write_file("names", text.data, text.size);
         must(swi_param_names_read(path_of("names"), &limits, true, &again, &err) == SW_OK);
         must(again.count == names.count);
         for (size_t i = 0; i < names.count; i++)
-            must(strcmp(names.items[i], again.items[i]) == 0);
+            must(strcmp(names.items[i], again.items[i]) == 0 &&
+                 (names.numbers == NULL || names.numbers[i] == again.numbers[i]));
     }
     swi_buf_free(&text);
     swi_param_names_free(&names);

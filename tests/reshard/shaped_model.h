@@ -74,6 +74,7 @@ typedef struct model {
     sw_dtype dtype;
     uint32_t blobs;
     uint64_t *content[MODEL_BLOBS_MAX]; /* by byte: 1 + which element begins there */
+    bool full; /* a blob found no room: what was made since has holes, nothing is promised */
     size_t most_pieces;
     size_t done, refused; /* operations, and those refused for a limit */
 } model;
@@ -145,6 +146,8 @@ static inline void model_look_at(void *ctx, uint64_t flat, int64_t byte)
 static inline void model_check(model *m, const swi_shaped *s, const array *a)
 {
     model_look look = {.m = m, .a = a, .replicas = s->replicas};
+    if (m->full)
+        return;
     MODEL_PROMISE(s->axes == a->axes && s->dtype == m->dtype);
     MODEL_PROMISE(memcmp(s->shape, a->shape, a->axes * sizeof a->shape[0]) == 0);
     look.seen = calloc(a->count + 1, 1);
@@ -213,7 +216,10 @@ static inline int64_t model_strides(model *m, swi_piece *p)
 /* The box in a new blob of its own. */
 static inline void model_add(model *m, swi_shaped *s, const array *a, swi_piece p)
 {
-    if (swi_piece_is_empty(&p) || m->blobs == MODEL_BLOBS_MAX)
+    if (swi_piece_is_empty(&p))
+        return;
+    m->full = m->full || m->blobs == MODEL_BLOBS_MAX;
+    if (m->full)
         return;
     MODEL_PROMISE(model_strides(m, &p) <= MODEL_BLOB_BYTES_MAX);
     model_store store = {calloc(MODEL_BLOB_BYTES_MAX, sizeof *store.content), a};

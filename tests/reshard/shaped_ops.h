@@ -21,7 +21,7 @@ static inline void tracked_free(tracked *x)
 static inline bool tracked_take(model *m, tracked *x, sw_status status, swi_shaped *made, array *a)
 {
     if (status != SW_OK) {
-        if (status != SW_ERR_LIMIT)
+        if (status != SW_ERR_LIMIT && !m->full)
             MODEL_FAIL("an operation on good numbers is refused");
         m->refused++;
         free(a->v);
@@ -43,7 +43,7 @@ static inline void same_again(model *m, sw_status status, swi_shaped *back, cons
         m->refused++;
         return;
     }
-    MODEL_PROMISE(status == SW_OK);
+    MODEL_PROMISE(status == SW_OK || m->full);
     model_check(m, back, a);
     swi_shaped_free(back);
 }
@@ -457,7 +457,7 @@ static inline model model_program(model_choose choose, void *ctx, int64_t steps)
     if (fits(shape, axes)) {
         model_source(&m, axes, shape, 0, &x.s, &x.a);
         model_check(&m, &x.s, &x.a);
-        for (int64_t n = 1 + model_below(&m, steps); n > 0; n--)
+        for (int64_t n = 1 + model_below(&m, steps); n > 0 && !m.full; n--)
             model_step(&m, &x);
     }
     tracked_free(&x);
