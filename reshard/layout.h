@@ -6,6 +6,8 @@
 #ifndef SW_RESHARD_LAYOUT_H
 #define SW_RESHARD_LAYOUT_H
 
+#include "base/buf.h"
+#include "codec/digest.h"
 #include "model/catalog.h"
 
 typedef struct swi_layout swi_layout;
@@ -44,6 +46,46 @@ typedef struct swi_late {
 } swi_late;
 SW_MUST_USE sw_status swi_layout_late(swi_layout *layout, uint32_t file, const swi_late *late,
                                       sw_error *err);
+/*
+ * A packed file: what the layout says of it is a space of raw bytes, tiled like any file, that is
+ * cut into chunks. Each chunk is encoded when its last byte comes, by whichever thread brought it,
+ * and stored behind the one before it, so that the file is the same for any number of threads.
+ * Tensors must be laid out in it in the order in which the plan walks them (swi_plan_next), or
+ * memory is not bounded.
+ */
+typedef struct swi_packing {
+    const uint64_t
+        *chunk_ends; /* in the raw bytes, ascending; the last is all of them. ctx's own */
+    size_t chunks;
+    uint32_t align;      /* chunks begin at multiples of it; zeros between */
+    const uint8_t *head; /* first in the file; ctx's own */
+    size_t head_bytes;
+    size_t (*room)(size_t raw_bytes); /* for what is encoded of so many bytes */
+    /* Thread-safe. */
+    sw_status (*encode)(void *ctx, size_t chunk, const uint8_t *raw, size_t size, uint8_t *out,
+                        size_t *out_size, sw_error *err);
+    /* Where the chunk lies in the file; chunk by chunk in order, one call at a time. */
+    void (*placed)(void *ctx, size_t chunk, uint64_t offset, size_t size);
+    /* What follows the last chunk, which ends at `end`; appended. After all chunks are placed. */
+    sw_status (*finish)(void *ctx, uint64_t end, swi_buf *tail, sw_error *err);
+    void *ctx;
+    void (*free_ctx)(void *ctx); /* NULL: not; the layout's own once swi_layout_pack succeeds */
+} swi_packing;
+SW_MUST_USE sw_status swi_layout_pack(swi_layout *layout, uint32_t file, const swi_packing *packing,
+                                      sw_error *err);
+/*
+ * A file whose bytes are made when all files before it are finished and all tensors are digested
+ * (`digests`: by tensor of the layout's catalog). It is no file of bytes known before: 0 in the
+ * catalog. ctx as above.
+ */
+typedef sw_status (*swi_made_fn)(void *ctx, const swi_digest *digests, swi_buf *out, sw_error *err);
+typedef struct swi_made {
+    swi_made_fn make;
+    void *ctx;
+    void (*free_ctx)(void *ctx);
+} swi_made;
+SW_MUST_USE sw_status swi_layout_made(swi_layout *layout, const char *path, const swi_made *made,
+                                      uint32_t *file, sw_error *err);
 /* A destination tensor that takes its elements from tensor `source` of the source catalog. */
 SW_MUST_USE sw_status swi_layout_tensor(swi_layout *layout, const swi_tensor_in *in,
                                         uint32_t source, uint32_t *tensor, sw_error *err);
@@ -122,6 +164,10 @@ size_t swi_layout_sum_count(const swi_layout *layout, uint32_t file);
 /* Number `first` + i of all sums of the layout is sum i of the file. */
 size_t swi_layout_sum_first(const swi_layout *layout, uint32_t file);
 swi_sum swi_layout_sum_at(const swi_layout *layout, uint32_t file, size_t i);
+const swi_packing *swi_layout_packing(const swi_layout *layout, uint32_t file); /* NULL: none */
+const swi_made *swi_layout_made_at(const swi_layout *layout, uint32_t file);    /* NULL: none */
+/* Whether some file is packed or made: its bytes are not known before, nothing of it is resumed. */
+bool swi_layout_is_packed(const swi_layout *layout);
 size_t swi_layout_late_count(const swi_layout *layout, uint32_t file);
 const swi_late *swi_layout_late_at(const swi_layout *layout, uint32_t file, size_t i);
 /* Of all late literals of the file together. */

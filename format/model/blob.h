@@ -34,6 +34,7 @@ typedef struct swi_extent {
     bool has_crc;          /* crc32 covers the whole stored record */
     uint32_t crc32;
     bool swap;      /* stored in the other byte order */
+    bool encoded;   /* the record must be read whole: `decode` of its kind makes the dense bytes */
     sw_dtype dtype; /* as recorded beside the bytes; SW_DTYPE_NONE: not recorded */
     /*
      * How the dense bytes lie in the record: dense from start_bytes on (axes unused), or strided:
@@ -87,6 +88,14 @@ struct swi_blob_ops {
     sw_status (*check)(const swi_blob *blob, const swi_reader *reader, const swi_blob_label *label,
                        uint8_t *buffer, size_t buffer_bytes, sw_report *report,
                        swi_blob_check *tally, sw_error *err);
+    /*
+     * Makes the blob's dense bytes, blob->bytes of them, of its stored ones (of an encoded extent),
+     * after a comparison with what vouches for these. Called from several threads at once. NULL for
+     * kinds that have no encoded extents. Errors name no file; the caller adds file and tensor.
+     */
+    sw_status (*decode)(const swi_blob *blob, const uint8_t *stored, uint8_t *out, sw_error *err);
+    /* What a kind of one checkpoint alone keeps beside its blobs; it outlives their catalogs. */
+    const void *ctx;
     /* Reads a value (not a tensor). NULL for kinds that hold none. */
     sw_status (*load_value)(const swi_blob *blob, const swi_reader *reader, sw_value_graph **graph,
                             sw_value *root, sw_error *err);
