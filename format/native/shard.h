@@ -8,10 +8,10 @@
 #include "base/buf.h"
 #include "codec/chunk_codec.h"
 #include "codec/section_digest.h"
-#include "native/grid.h"
-#include "native/manifest.h"
 #include "io/store.h"
 #include "model/blob.h"
+#include "native/grid.h"
+#include "native/manifest.h"
 
 #define SWI_NATIVE_HEAD_BYTES 64
 #define SWI_NATIVE_FOOT_BYTES 160
