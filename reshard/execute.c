@@ -11,6 +11,8 @@
 #define BOUNCE_MAX ((uint64_t)512 << 10)
 /* A thread that would get less is not started. */
 #define THREAD_MIN ((uint64_t)256 << 10)
+/* Half of the memory is for packing: what came of chunks, and as much again of what was encoded. */
+#define PACK_SHARE 4U
 #define EXTENT_SLOTS 4096U
 #define ALIGN ((uint64_t)4096)
 
@@ -52,7 +54,11 @@ swi_budget swi_execute_budget(const sw_work_options *work, const sw_catalog *sou
                               const swi_layout *layout)
 {
     uint64_t of, growth = find_growth(source, layout, &of);
-    uint64_t memory = swi_work_memory(work), threads = swi_work_threads(work);
+    uint64_t memory = swi_work_memory(work), threads = swi_work_threads(work), ahead = 0;
+    if (swi_layout_is_packed(layout)) {
+        ahead = memory / PACK_SHARE;
+        memory -= memory / 2;
+    }
     if (threads > memory / THREAD_MIN)
         threads = memory >= THREAD_MIN ? memory / THREAD_MIN : 1;
     uint64_t each = memory / threads;
@@ -62,6 +68,7 @@ swi_budget swi_execute_budget(const sw_work_options *work, const sw_catalog *sou
     uint64_t rest = each - bounce - 2 * ALIGN;
     swi_budget budget = {
         .threads = (uint32_t)threads,
+        .ahead_bytes = ahead,
         .bounce_bytes = (size_t)bounce,
         .window_bytes = (size_t)align_down(rest / (of + growth) * of),
     };
@@ -214,8 +221,10 @@ static sw_status make_parts(parts *p, swi_run *run, const swi_sink *sink, sw_rep
     void *workers;
     sw_status status = swi_pool_init(&p->pool, err);
     if (status == SW_OK)
-        status = swi_plan_make(run->source->catalog, run->layout, run->budget.window_bytes,
-                               sink->digests == NULL ? sink->skip : NULL, sink->ctx, &p->plan, err);
+        status = swi_plan_make(
+            run->source->catalog, run->layout, run->budget.window_bytes,
+            sink->digests == NULL && !swi_layout_is_packed(run->layout) ? sink->skip : NULL,
+            sink->ctx, &p->plan, err);
     if (status == SW_OK && sink->digests != NULL)
         status = swi_digest_tree_make(run->target, sink->digests, &p->digests, err);
     if (status == SW_OK)
@@ -236,7 +245,8 @@ static sw_status make_parts(parts *p, swi_run *run, const swi_sink *sink, sw_rep
     }
     run->plan = p->plan;
     run->digests = p->digests;
-    status = swi_outputs_make(run->layout, sink, &p->pool, &p->outputs, err);
+    status =
+        swi_outputs_make(run->layout, sink, run->budget.ahead_bytes, &p->pool, &p->outputs, err);
     run->outputs = p->outputs;
     return status;
 }
@@ -289,9 +299,7 @@ sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally 
         add_tally(tally, &((const swi_worker *)p.workers[i])->tally);
 done:
     if (p.outputs != NULL) {
-        if (status == SW_OK && tally != NULL)
-            tally->written_bytes += swi_outputs_late_bytes(p.outputs);
-        sw_status ended = swi_outputs_end(p.outputs, status == SW_OK, err);
+        sw_status ended = swi_outputs_end(p.outputs, status == SW_OK, tally, err);
         status = status == SW_OK ? ended : status;
     }
     free_parts(&p);

@@ -25,7 +25,8 @@ typedef struct swi_sink {
     /*
      * Room for the content digest of each destination tensor, in the order of the layout's catalog:
      * of what is written, computed on the way. NULL: not wanted. With it the tensors of files that
-     * are skipped are read too. Not all are set when the run fails.
+     * are skipped are read too. Not all are set when the run fails. Made files need it. A layout
+     * with packed or made files skips none.
      */
     swi_digest *digests;
 } swi_sink;

@@ -16,6 +16,7 @@ typedef struct swi_budget {
     size_t window_bytes; /* source elements of a window, and their factors */
     size_t out_bytes;    /* room for what is made of them; 0: all is written as it is read */
     size_t bounce_bytes;
+    uint64_t ahead_bytes; /* of packed files: how far ahead of what has its place (pack.h) */
 } swi_budget;
 
 swi_budget swi_execute_budget(const sw_work_options *work, const sw_catalog *source,

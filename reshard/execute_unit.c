@@ -77,7 +77,8 @@ static bool take_literals(swi_run *run, swi_unit *out)
         size_t count = swi_layout_literal_count(run->layout, file);
         bool empty = run->literal_next == 0 && swi_catalog_file_bytes(run->target, file) ==
                                                    swi_layout_late_bytes(run->layout, file);
-        if (swi_outputs_skips(run->outputs, file) || (run->literal_next >= count && !empty))
+        if (swi_outputs_skips(run->outputs, file) ||
+            swi_layout_made_at(run->layout, file) != NULL || (run->literal_next >= count && !empty))
             continue;
         size_t left = count - run->literal_next;
         out->literals = true;

@@ -24,6 +24,16 @@ sw_status swi_layout_make(const sw_limits *limits, swi_layout **out, sw_error *e
     return SW_OK;
 }
 
+static void free_file(const swi_file_row *file)
+{
+    if (file->packing != NULL && file->packing->free_ctx != NULL)
+        file->packing->free_ctx(file->packing->ctx);
+    if (file->made != NULL && file->made->free_ctx != NULL)
+        file->made->free_ctx(file->made->ctx);
+    free(file->packing);
+    free(file->made);
+}
+
 void swi_layout_free(swi_layout *layout)
 {
     if (layout == NULL)
@@ -42,6 +52,8 @@ void swi_layout_free(swi_layout *layout)
     free(layout->first_sum);
     free(layout->lates);
     free(layout->first_late);
+    for (size_t i = 0; i < layout->file_count; i++)
+        free_file(&layout->files[i]);
     free(layout->files);
     swi_region_work_free(&layout->region);
     free(layout->boxes);
@@ -165,6 +177,45 @@ sw_status swi_layout_late(swi_layout *layout, uint32_t file, const swi_late *in,
         return status;
     layout->lates[layout->late_count++] = (swi_late_row){.file = file, .in = *in};
     layout->files[file].late_bytes += in->size;
+    return SW_OK;
+}
+
+sw_status swi_layout_pack(swi_layout *layout, uint32_t file, const swi_packing *packing,
+                          sw_error *err)
+{
+    void *p;
+    sw_status status = check_range(layout, file, 0, 0, err);
+    if (status != SW_OK)
+        return status;
+    swi_file_row *f = &layout->files[file];
+    const uint64_t end = packing->chunks > 0 ? packing->chunk_ends[packing->chunks - 1] : 0;
+    if (f->packing != NULL || f->made != NULL || f->late_bytes > 0 || f->sum_count > 0 ||
+        end != f->bytes || packing->align > SWI_PACK_ALIGN_MAX)
+        return swi_fail(err, SW_ERR_ARG, "layout: file %" PRIu32 " cannot be packed so", file);
+    status = swi_alloc_array(1, sizeof(swi_packing), &p, err);
+    if (status != SW_OK)
+        return status;
+    f->packing = p;
+    *f->packing = *packing;
+    layout->packed = true;
+    return SW_OK;
+}
+
+sw_status swi_layout_made(swi_layout *layout, const char *path, const swi_made *made,
+                          uint32_t *file, sw_error *err)
+{
+    void *p;
+    sw_status status = swi_alloc_array(1, sizeof(swi_made), &p, err);
+    if (status != SW_OK)
+        return status;
+    status = swi_layout_file(layout, path, 0, file, err);
+    if (status != SW_OK) {
+        free(p);
+        return status;
+    }
+    layout->files[*file].made = p;
+    *layout->files[*file].made = *made;
+    layout->packed = true;
     return SW_OK;
 }
 
@@ -347,6 +398,21 @@ size_t swi_layout_sum_first(const swi_layout *layout, uint32_t file)
 swi_sum swi_layout_sum_at(const swi_layout *layout, uint32_t file, size_t i)
 {
     return layout->sums[layout->first_sum[file] + i].range;
+}
+
+const swi_packing *swi_layout_packing(const swi_layout *layout, uint32_t file)
+{
+    return layout->files[file].packing;
+}
+
+const swi_made *swi_layout_made_at(const swi_layout *layout, uint32_t file)
+{
+    return layout->files[file].made;
+}
+
+bool swi_layout_is_packed(const swi_layout *layout)
+{
+    return layout->packed;
 }
 
 size_t swi_layout_late_count(const swi_layout *layout, uint32_t file)

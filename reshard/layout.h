@@ -71,6 +71,7 @@ typedef struct swi_packing {
     void *ctx;
     void (*free_ctx)(void *ctx); /* NULL: not; the layout's own once swi_layout_pack succeeds */
 } swi_packing;
+#define SWI_PACK_ALIGN_MAX 65536U
 SW_MUST_USE sw_status swi_layout_pack(swi_layout *layout, uint32_t file, const swi_packing *packing,
                                       sw_error *err);
 /*

@@ -34,6 +34,8 @@ typedef struct swi_file_row {
     uint64_t bytes, late_bytes;
     uint64_t sum_end; /* of the last sum */
     uint32_t sum_count;
+    swi_packing *packing; /* NULL: it is not packed; owned */
+    swi_made *made;       /* likewise */
 } swi_file_row;
 
 struct swi_layout {
@@ -55,6 +57,7 @@ struct swi_layout {
     size_t view_count, view_capacity;
     swi_file_row *files;
     size_t file_count, file_capacity;
+    bool packed;            /* some file is packed or made */
     swi_region_work region; /* of the blocks */
     int64_t *boxes;
     size_t box_capacity;

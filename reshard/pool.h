@@ -19,6 +19,7 @@ typedef struct swi_pool {
     uint64_t failed_unit;
     sw_error error; /* its error; status SW_OK: none */
     uint32_t running;
+    atomic_uint waiting; /* threads that wait for what others of them bring (pack.c) */
     atomic_bool stopped;
     atomic_uint_fast64_t done_bytes; /* for progress; work adds to it */
 } swi_pool;

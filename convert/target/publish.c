@@ -94,7 +94,9 @@ static sw_status open_file(void *ctx, uint32_t file, swi_file **out, sw_error *e
     st = swi_store_create(store, path, &f, err);
     if (st != SW_OK)
         return st;
-    st = swi_file_reserve(f, swi_catalog_file_bytes(p->catalog, file), err);
+    /* how long a packed file becomes is known when it is */
+    if (swi_layout_packing(p->in->layout, file) == NULL)
+        st = swi_file_reserve(f, swi_catalog_file_bytes(p->catalog, file), err);
     if (st != SW_OK) {
         swi_file_close(f);
         return swi_error_prefix(err, "%s", path);
@@ -336,7 +338,7 @@ static sw_status begin(publishing *p, sw_error *err)
         st = swi_destination_check_list(in->source, in->dest, o->digests, err);
     if (st == SW_OK && o->digests != NULL)
         st = swi_digests_begin(o->digests, in->id, o->overwrite, &p->list, err);
-    if (st == SW_OK && o->digests != NULL)
+    if (st == SW_OK && (o->digests != NULL || swi_layout_is_packed(in->layout)))
         st = swi_alloc_array(sw_catalog_tensor_count(p->catalog), sizeof *p->digests,
                              (void **)&p->digests, err);
     return st == SW_OK ? swi_txn_begin(in->dest, &options, &p->txn, err) : st;
@@ -347,7 +349,7 @@ sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_erro
     publishing p = {.in = in, .catalog = swi_layout_catalog(in->layout)};
     sw_status st = begin(&p, err);
     if (st == SW_OK) {
-        sum->resumed_files = swi_txn_resumed(p.txn);
+        sum->resumed_files = swi_layout_is_packed(in->layout) ? 0 : swi_txn_resumed(p.txn);
         st = move_all(&p, sum, err);
     }
     if (st == SW_OK) {

@@ -1,0 +1,356 @@
+#include "pack.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+
+#define RING_MIN ((size_t)64)
+/* Chunks that one thread stores at once. */
+#define BATCH 32
+#define WAIT_NS 20000000L
+
+/* A chunk that is under way. */
+typedef struct slot {
+    uint8_t *raw;  /* owned; NULL: nothing of it came, or all at once */
+    uint64_t left; /* raw bytes that did not come yet */
+    bool begun, encoded;
+    uint8_t *stored; /* owned */
+    size_t stored_bytes;
+} slot;
+
+struct swi_packer {
+    const swi_packing *in;
+    uint64_t ahead_bytes;
+    swi_pool *pool;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    slot *ring; /* of chunk c at c % capacity; those from `next` on */
+    size_t capacity;
+    size_t next;  /* the first chunk without a place */
+    uint64_t end; /* of the last one that has a place */
+};
+
+/* What got its place and is to be written. */
+typedef struct placed {
+    uint8_t *stored; /* owned */
+    const uint8_t *data;
+    size_t size;
+    uint64_t offset, raw_bytes, gap_bytes;
+} placed;
+
+typedef struct batch {
+    placed items[BATCH];
+    size_t count;
+} batch;
+
+static void lock_packer(swi_packer *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+}
+
+static void unlock_packer(swi_packer *p)
+{
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static sw_status make_locks(swi_packer *p, sw_error *err)
+{
+    pthread_condattr_t attr;
+    int rc = pthread_mutex_init(&p->lock, NULL);
+    if (rc != 0)
+        return swi_fail_errno(err, rc, "pthread_mutex_init");
+    rc = pthread_condattr_init(&attr);
+    if (rc == 0) {
+        rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        if (rc == 0)
+            rc = pthread_cond_init(&p->changed, &attr);
+        (void)pthread_condattr_destroy(&attr);
+    }
+    if (rc == 0)
+        return SW_OK;
+    (void)pthread_mutex_destroy(&p->lock);
+    return swi_fail_errno(err, rc, "pthread_cond_init");
+}
+
+sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes, swi_pool *pool,
+                          swi_packer **out, sw_error *err)
+{
+    void *p = NULL, *ring = NULL;
+    sw_status st = swi_alloc_array(1, sizeof(swi_packer), &p, err);
+    if (st == SW_OK)
+        st = swi_alloc_array(RING_MIN, sizeof(slot), &ring, err);
+    if (st == SW_OK)
+        st = make_locks(p, err);
+    if (st != SW_OK) {
+        free(p);
+        free(ring);
+        return st;
+    }
+    swi_packer *made = p;
+    made->in = packing;
+    made->ahead_bytes = ahead_bytes;
+    made->pool = pool;
+    made->ring = ring;
+    made->capacity = RING_MIN;
+    made->end = packing->head_bytes;
+    *out = made;
+    return SW_OK;
+}
+
+void swi_packer_free(swi_packer *packer)
+{
+    if (packer == NULL)
+        return;
+    for (size_t i = 0; i < packer->capacity; i++) {
+        free(packer->ring[i].raw);
+        free(packer->ring[i].stored);
+    }
+    free(packer->ring);
+    (void)pthread_cond_destroy(&packer->changed);
+    (void)pthread_mutex_destroy(&packer->lock);
+    free(packer);
+}
+
+/* ---- chunks under way ------------------------------------------------------------------------ */
+
+static uint64_t chunk_begin(const swi_packer *p, size_t chunk)
+{
+    return chunk > 0 ? p->in->chunk_ends[chunk - 1] : 0;
+}
+
+static uint64_t chunk_bytes(const swi_packer *p, size_t chunk)
+{
+    return p->in->chunk_ends[chunk] - chunk_begin(p, chunk);
+}
+
+/* The chunk of a raw byte. */
+static size_t chunk_at(const swi_packer *p, uint64_t offset)
+{
+    size_t lo = 0, hi = p->in->chunks;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (p->in->chunk_ends[mid] <= offset)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Under the lock: makes the ring reach to the chunk. */
+static sw_status need_slot(swi_packer *p, size_t chunk, sw_error *err)
+{
+    void *fresh;
+    size_t capacity = p->capacity;
+    while (chunk - p->next >= capacity)
+        capacity *= 2;
+    if (capacity == p->capacity)
+        return SW_OK;
+    sw_status st = swi_alloc_array(capacity, sizeof(slot), &fresh, err);
+    if (st != SW_OK)
+        return st;
+    for (size_t i = 0; i < p->capacity; i++)
+        ((slot *)fresh)[(p->next + i) % capacity] = p->ring[(p->next + i) % p->capacity];
+    free(p->ring);
+    p->ring = fresh;
+    p->capacity = capacity;
+    return SW_OK;
+}
+
+/* Whether everybody who could bring what is missing waits too. */
+static bool all_wait(swi_packer *p)
+{
+    (void)pthread_mutex_lock(&p->pool->lock);
+    bool all = atomic_load(&p->pool->waiting) >= p->pool->running;
+    (void)pthread_mutex_unlock(&p->pool->lock);
+    return all;
+}
+
+/* Under the lock: waits while this chunk is far ahead of the first one that is not whole. */
+static void wait_turn(swi_packer *p, size_t chunk)
+{
+    atomic_fetch_add(&p->pool->waiting, 1);
+    while (p->next < p->in->chunks && chunk > p->next &&
+           chunk_begin(p, chunk) > chunk_begin(p, p->next) + p->ahead_bytes &&
+           !atomic_load(&p->pool->stopped) && !all_wait(p)) {
+        struct timespec until;
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += WAIT_NS;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_nsec -= 1000000000L;
+            until.tv_sec++;
+        }
+        (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
+    }
+    atomic_fetch_sub(&p->pool->waiting, 1);
+}
+
+/* ---- placing --------------------------------------------------------------------------------- */
+
+/* Under the lock: all that can get their places now, as many as a batch holds. */
+static void place_ready(swi_packer *p, batch *b)
+{
+    for (b->count = 0; b->count < BATCH && p->next < p->in->chunks; b->count++) {
+        slot *s = &p->ring[p->next % p->capacity];
+        if (!s->encoded)
+            break;
+        uint64_t align = p->in->align > 0 ? p->in->align : 1;
+        uint64_t offset = (p->end + align - 1) / align * align;
+        b->items[b->count] = (placed){.stored = s->stored,
+                                      .data = s->stored,
+                                      .size = s->stored_bytes,
+                                      .offset = offset,
+                                      .raw_bytes = chunk_bytes(p, p->next),
+                                      .gap_bytes = offset - p->end};
+        p->in->placed(p->in->ctx, p->next, offset, s->stored_bytes);
+        p->end = offset + s->stored_bytes;
+        *s = (slot){0};
+        p->next++;
+    }
+    if (b->count > 0)
+        (void)pthread_cond_broadcast(&p->changed);
+}
+
+static sw_status store(swi_file *file, const placed *item, sw_error *err)
+{
+    static const uint8_t zeros[SWI_PACK_ALIGN_MAX];
+    const swi_slice slices[2] = {{.data = zeros, .size = (size_t)item->gap_bytes},
+                                 {.data = item->data, .size = item->size}};
+    size_t first = item->gap_bytes > 0 ? 0 : 1;
+    return swi_file_writev(file, item->offset - item->gap_bytes, slices + first, 2 - first, err);
+}
+
+/* Writes what can be placed; chunks that become ready meanwhile too. */
+static sw_status store_ready(swi_packer *p, swi_file *file, uint64_t *raw_bytes, sw_error *err)
+{
+    batch b;
+    sw_status st = SW_OK;
+    do {
+        lock_packer(p);
+        place_ready(p, &b);
+        unlock_packer(p);
+        for (size_t i = 0; i < b.count; i++) {
+            if (st == SW_OK)
+                st = store(file, &b.items[i], err);
+            *raw_bytes += b.items[i].raw_bytes;
+            free(b.items[i].stored);
+        }
+    } while (st == SW_OK && b.count > 0);
+    return st;
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+/* All raw bytes of the chunk are there: encodes them into a slot, and stores what can be. */
+static sw_status encode(swi_packer *p, size_t chunk, const uint8_t *raw, sw_error *err)
+{
+    void *room;
+    size_t raw_bytes = (size_t)chunk_bytes(p, chunk), size = 0;
+    sw_status st = swi_alloc_array(p->in->room(raw_bytes), 1, &room, err);
+    if (st != SW_OK)
+        return st;
+    st = p->in->encode(p->in->ctx, chunk, raw, raw_bytes, room, &size, err);
+    if (st != SW_OK) {
+        free(room);
+        return st;
+    }
+    lock_packer(p);
+    slot *s = &p->ring[chunk % p->capacity];
+    s->stored = room;
+    s->stored_bytes = size;
+    s->encoded = true;
+    free(s->raw);
+    s->raw = NULL;
+    unlock_packer(p);
+    return SW_OK;
+}
+
+/* Some bytes of one chunk. *whole: its raw bytes, when these were the last. */
+static sw_status take_part(swi_packer *p, size_t chunk, uint64_t at, const uint8_t *data,
+                           size_t size, const uint8_t **whole, sw_error *err)
+{
+    uint8_t *raw = NULL;
+    uint64_t bytes = chunk_bytes(p, chunk);
+    lock_packer(p);
+    wait_turn(p, chunk);
+    sw_status st = need_slot(p, chunk, err);
+    if (st == SW_OK) {
+        slot *s = &p->ring[chunk % p->capacity];
+        void *room = NULL;
+        if (!s->begun) {
+            s->left = bytes;
+            s->begun = true;
+        }
+        if (s->raw == NULL && size < bytes) {
+            st = swi_alloc_array((size_t)bytes, 1, &room, err);
+            s->raw = room;
+        }
+        raw = s->raw;
+    }
+    unlock_packer(p);
+    if (st != SW_OK)
+        return st;
+    if (raw != NULL)
+        memcpy(raw + at, data, size);
+    lock_packer(p);
+    slot *s = &p->ring[chunk % p->capacity];
+    s->left -= size;
+    *whole = s->left > 0 ? NULL : raw != NULL ? raw : data;
+    unlock_packer(p);
+    return SW_OK;
+}
+
+static sw_status write_slice(swi_packer *p, swi_file *file, uint64_t offset, const swi_slice *slice,
+                             uint64_t *raw_bytes, sw_error *err)
+{
+    const uint8_t *data = slice->data;
+    sw_status st = SW_OK;
+    for (size_t done = 0, n; done < slice->size && st == SW_OK; done += n) {
+        const uint8_t *whole = NULL;
+        size_t chunk = chunk_at(p, offset + done);
+        if (chunk == p->in->chunks)
+            return swi_fail(err, SW_ERR_ARG, "raw byte %" PRIu64 " is in no chunk", offset + done);
+        uint64_t left = p->in->chunk_ends[chunk] - (offset + done);
+        n = slice->size - done < left ? slice->size - done : (size_t)left;
+        st =
+            take_part(p, chunk, offset + done - chunk_begin(p, chunk), data + done, n, &whole, err);
+        if (st == SW_OK && whole != NULL)
+            st = encode(p, chunk, whole, err);
+        if (st == SW_OK && whole != NULL)
+            st = store_ready(p, file, raw_bytes, err);
+    }
+    return st;
+}
+
+sw_status swi_packer_write(swi_packer *packer, swi_file *file, uint64_t offset,
+                           const swi_slice *slices, size_t count, uint64_t *stored_raw_bytes,
+                           sw_error *err)
+{
+    sw_status st = SW_OK;
+    for (size_t i = 0; i < count && st == SW_OK; i++) {
+        st = write_slice(packer, file, offset, &slices[i], stored_raw_bytes, err);
+        offset += slices[i].size;
+    }
+    return st;
+}
+
+sw_status swi_packer_finish(swi_packer *packer, swi_file *file, uint64_t *bytes, sw_error *err)
+{
+    const swi_packing *in = packer->in;
+    swi_buf tail = {0};
+    sw_status st = SW_OK;
+    if (in->head_bytes > 0)
+        st = swi_file_write(file, 0, in->head, in->head_bytes, err);
+    if (st == SW_OK)
+        st = in->finish(in->ctx, packer->end, &tail, err);
+    if (st == SW_OK && tail.size > 0)
+        st = swi_file_write(file, packer->end, tail.data, tail.size, err);
+    *bytes = packer->end + tail.size;
+    swi_buf_free(&tail);
+    return st;
+}
