@@ -179,6 +179,16 @@ typedef struct swi_reshape_in {
     sw_report *report;
 } swi_reshape_in;
 
+struct swi_vouched;
+
+/* What verifying gives a framework to work with. */
+typedef struct swi_audit_in {
+    const sw_checkpoint *checkpoint;
+    const sw_work_options *work;
+    sw_report *report;
+    struct swi_vouched *vouched; /* check/vouched.h: what was compared is noted here */
+} swi_audit_in;
+
 typedef struct swi_framework {
     const char *name, *title;
     const char *alias;  /* another name that it has as a target, or NULL */
@@ -200,6 +210,14 @@ typedef struct swi_framework {
     sw_status (*claim)(const swi_store *store, const swi_listing *listing, swi_claim *out,
                        sw_error *err);
     sw_status (*open)(swi_opening *o, sw_error *err);
+    /*
+     * Verifies what no blob of the catalog covers, at the digest level: bytes between blobs, files
+     * that an index lists, files of the folder that none lists. Each defect is a finding with the
+     * file; what was compared and right is noted with swi_vouched_add (bytes that the blobs cover
+     * are not), opening's comparisons included. Fails only when it could not work. NULL: nothing
+     * vouches for more than the blobs do.
+     */
+    sw_status (*audit)(const swi_audit_in *in, sw_error *err);
     /* The saved state dict (state.h). NULL: one dict from names to tensors. */
     sw_status (*state)(const sw_checkpoint *checkpoint, struct swi_state *out, sw_error *err);
     /* Value i of the catalog, where values are no blobs of their own; NULL: they are. */

@@ -7,6 +7,7 @@
 #include "check/replica_check.h"
 #include "check/verify_model.h"
 #include "check/verify_values.h"
+#include "check/vouched.h"
 #include "run/step_found.h"
 #include "run/times_check.h"
 #include "scan.h"
@@ -108,6 +109,27 @@ static void describe(const sw_checkpoint *c, sw_verify_summary *s)
     }
 }
 
+/* What blobs do not cover, by those who know it. */
+static sw_status audit(const sw_checkpoint *c, const sw_verify_options *options, sw_report *report,
+                       sw_tally *tally, sw_error *err)
+{
+    swi_audit_in in = {.checkpoint = c, .work = &options->work, .report = report};
+    const swi_framework *framework = swi_checkpoint_framework(c);
+    if (framework->audit == NULL)
+        return SW_OK;
+    sw_status st = swi_vouched_make(&in.vouched, err);
+    if (st == SW_OK)
+        st = framework->audit(&in, err);
+    for (size_t i = 0; st == SW_OK && i < swi_vouched_count(in.vouched); i++) {
+        swi_vouched_file f;
+        swi_vouched_at(in.vouched, i, &f);
+        tally->checked_bytes += f.checked;
+        tally->unchecked_bytes += f.without;
+    }
+    swi_vouched_free(in.vouched);
+    return st;
+}
+
 /* Whether an error of reading is of the files themselves: the scan has told of it already. */
 static bool told_by_scan(sw_status st)
 {
@@ -139,6 +161,8 @@ static sw_status check_bytes(const sw_checkpoint *c, const sw_verify_options *op
     sw_status st = swi_scan(&source, &options->work, report, &s->tally, err);
     if (st == SW_OK)
         st = check_replicas(c, report, err);
+    if (st == SW_OK)
+        st = audit(c, options, report, &s->tally, err);
     if (st == SW_OK)
         st = swi_folder_check(c, &limits, report, &others, err);
     s->nothing_to_check = s->tally.checked_bytes == 0 && s->tally.unchecked_bytes > 0;
