@@ -13,14 +13,17 @@ typedef struct swi_native_piece {
 } swi_native_piece;
 
 /*
- * The lengths of chunks for a piece of `length`, in a tensor (or, flat, an interval) whose rows the
- * piece may not fill: piece->offset, length are set, chunk is filled. A deterministic rule of this
- * writer, not of the format: chunks of at most 1 MiB; of large pieces many enough that a 1/64 slice
- * of rows and a 1/8 slice of columns read little else, but none below 128 KiB for that; and from
- * the first to the last element of a chunk at most 2 MiB of the whole tensor (of `row` = the
- * tensor's shape; flat: NULL) where that is possible, so that few are open at a time when a tensor
- * is written or read in row-major order. Cuts of an axis are into powers of two of equal chunks
- * (ceil).
+ * The lengths of chunks for a piece that is not empty: offset and length are set, chunk is filled.
+ * `shape` is that of the tensor, whose rows the piece may not fill; NULL for a flat piece. A
+ * deterministic rule of this writer, not of the format:
+ * - a chunk has at most 1 MiB, and from its first to its last element lie at most 2 MiB of the
+ * whole tensor, so that few chunks are open at a time when a tensor is written or read in row-major
+ * order;
+ * - a piece of more than 1 MiB has chunks of at most 1/64 of the tensor's rows (axis 0) and 1/4 of
+ * its columns (every other axis of 64 or more), but none is made smaller than 128 KiB for that: so
+ * 1/64 of the rows reads little else, and 1/8 of the columns at most twice its bytes;
+ * - an axis is cut into a power of two of equal chunks (rounded up; the last may be shorter, or
+ * missing).
  */
 void swi_native_chunk_lengths(swi_native_piece *piece, const int64_t *shape,
                               uint32_t element_bytes);
