@@ -51,6 +51,12 @@ static const advice all[] = {
     {" digest-mismatch digest-missing digest-unlisted ",
      "it is not what was listed: see what changed with shardwright diff, and copy it again; if the "
      "change was meant, write a new list with shardwright hash"},
+    {" signature-mismatch signature-missing signature-unlisted signature-values ",
+     "it is not what was signed: fetch it again from who signed it; if the change was meant, sign "
+     "it anew with shardwright sign"},
+    {" signature-key signature-bad signature-malformed signature-other ",
+     "the signature does not vouch for this checkpoint: get signature and public key from who "
+     "signed it, the key by another way than the checkpoint"},
     {" map-missing ",
      "if files are missing fetch them; else it was saved from a part of the ranks (experts, "
      "stages): "
@@ -88,11 +94,12 @@ const char *advice_of(const char *code)
     return NULL;
 }
 
-/* What these clauses rule (of optimizers, the notation, rows and shapes) are no files of a
- * checkpoint, and their errors say what to do themselves. */
+/* What these clauses rule (of optimizers, the notation, rows, shapes and signatures) are no files
+ * of a checkpoint, and their errors say what to do themselves. */
 static bool is_own_advice(const char *clause)
 {
-    static const char *const prefixes[] = {"OPT-", "NT-", "LAY-", "MAP-", "FS-", "SHP-"};
+    static const char *const prefixes[] = {"OPT-", "NT-",  "LAY-", "MAP-",
+                                           "FS-",  "SHP-", "SIG-", "OMS-"};
     bool is = false;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         is = is || strncmp(clause, prefixes[i], strlen(prefixes[i])) == 0;

@@ -131,6 +131,7 @@ int cmd_convert(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_cat(int argc, char **argv);
 int cmd_hash(int argc, char **argv);
+int cmd_sign(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 

@@ -20,6 +20,11 @@ static const char help[] =
     "  --run            PATH holds many checkpoints, even if it is one itself; each is looked at\n"
     "                   to --level coverage, if no other level is given\n"
     "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
+    "  --signature FILE --key PUB.pem   and it is what was signed with that key: the very files, "
+    "or "
+    "the\n"
+    "                   same content in others (see shardwright sign); OMS bundles (model.sig) "
+    "too\n"
     "  --config PATH    and the tensors are those of the model that config.json describes (a "
     "file,\n"
     "                   or the folder it lies in): none missing or unknown, their shapes right,\n"
@@ -67,6 +72,12 @@ static bool parse_level(run *r)
     return false;
 }
 
+/* Whether something is asked of one checkpoint alone. */
+static bool is_of_one(const run *r)
+{
+    return r->options.digests != NULL || r->options.signature != NULL;
+}
+
 static int exit_code(const run *r)
 {
     if (r->status != SW_OK)
@@ -77,7 +88,7 @@ static int exit_code(const run *r)
         return EXIT_FOUND;
     if (r->sum.nothing_mapped || r->sum.nothing_listed)
         return EXIT_NOTHING;
-    if (r->options.digests != NULL)
+    if (is_of_one(r))
         return EXIT_DONE;
     if (r->level != NULL && r->options.level == SW_LEVEL_DIGEST && r->sum.nothing_to_check)
         return EXIT_NOTHING;
@@ -124,6 +135,46 @@ static void show_model(const sw_verify_summary *s)
     fputc('\n', stdout);
 }
 
+static const char *signed_word(sw_signed verdict)
+{
+    return verdict == SW_SIGNED_FILES ? "files" : verdict == SW_SIGNED_CONTENT ? "content" : "not";
+}
+
+static void json_signature(json *j, const run *r)
+{
+    const sw_signature_summary *s = &r->sum.signature;
+    json_object(j, "signature");
+    json_text(j, "file", r->options.signature);
+    json_text(j, "verdict", signed_word(s->verdict));
+    if (s->format != 0) {
+        json_text(j, "format", s->format == SW_SIGNATURE_OMS ? "oms" : "shardwright");
+        json_text(j, "key", s->key);
+        json_text(j, "hint", s->hint);
+        json_text(j, "name", s->name);
+        json_number(j, "files", s->files);
+        json_number(j, "matched_files", s->matched_files);
+        json_number(j, "tensors", s->tensors);
+        json_number(j, "matched_tensors", s->matched_tensors);
+        json_number(j, "hashed_bytes", s->bytes);
+    }
+    json_close_object(j);
+}
+
+static void show_signature(const run *r)
+{
+    const sw_signature_summary *s = &r->sum.signature;
+    if (s->verdict == SW_SIGNED_FILES)
+        fputs("signed, and these are the very files", stdout);
+    else if (s->verdict == SW_SIGNED_CONTENT)
+        fputs("signed, and it holds the same (tensors to the bit, and values), whatever its files",
+              stdout);
+    else
+        fputs("UNTRUSTED: it is not what was signed with that key", stdout);
+    if (s->verdict != SW_SIGNED_NOT)
+        printf(": \"%s\", %s key %.16s...", s->name, s->key, s->hint);
+    fputc('\n', stdout);
+}
+
 static void show_json(const run *r, int code)
 {
     json j;
@@ -152,6 +203,8 @@ static void show_json(const run *r, int code)
         if (r->sum.map[0] != '\0')
             json_model(&j, &r->sum);
     }
+    if (r->options.signature != NULL && r->status == SW_OK)
+        json_signature(&j, r);
     json_findings(&j, r->report);
     json_end(&j);
 }
@@ -179,6 +232,8 @@ static void show_text(const run *r, int code)
         if (s->map[0] != '\0')
             show_model(s);
     }
+    if (r->options.signature != NULL && (!r->c.quiet || s->signature.verdict == SW_SIGNED_NOT))
+        show_signature(r);
     uint64_t defects = sw_report_total(r->report, SW_DEFECT);
     uint64_t dangers = sw_report_total(r->report, SW_DANGER);
     if (code == EXIT_REFUSED)
@@ -197,6 +252,21 @@ static void show_text(const run *r, int code)
     show_advice(&r->c, r->report, NULL, stdout);
 }
 
+static bool fits_together(const run *r)
+{
+    const char *wrong = NULL;
+    if (r->always_run && r->options.digests != NULL)
+        wrong = "--digests is of one checkpoint, not of a --run";
+    else if (r->always_run && r->options.signature != NULL)
+        wrong = "--signature is of one checkpoint, not of a --run";
+    else if ((r->options.signature == NULL) != (r->options.key == NULL))
+        wrong = "--signature and --key go together: a signature says nothing without the public "
+                "key that it must be made with";
+    if (wrong != NULL)
+        fprintf(stderr, "shardwright verify: %s\n", wrong);
+    return wrong == NULL;
+}
+
 int cmd_verify(int argc, char **argv)
 {
     run r = {0};
@@ -204,6 +274,8 @@ int cmd_verify(int argc, char **argv)
     int code;
     const opt options[] = {{"--level", OPT_TEXT, &r.level},
                            {"--digests", OPT_TEXT, &r.options.digests},
+                           {"--signature", OPT_TEXT, &r.options.signature},
+                           {"--key", OPT_TEXT, &r.options.key},
                            {"--section", OPT_TEXT, &r.options.section},
                            {"--run", OPT_FLAG, &r.always_run}};
     if (!parse_options(argc, argv, options, sizeof options / sizeof options[0], 1, &r.c))
@@ -218,13 +290,11 @@ int cmd_verify(int argc, char **argv)
     }
     if (!parse_level(&r))
         return EXIT_USAGE;
-    if (r.always_run && r.options.digests != NULL) {
-        fputs("shardwright verify: --digests is of one checkpoint, not of a --run\n", stderr);
+    if (!fits_together(&r))
         return EXIT_USAGE;
-    }
     r.options.open = r.c.open;
     r.options.work = work_begin(&r.c, &p);
-    if (r.options.digests == NULL && audit_run("verify", &r.c, &r.options, r.always_run, &code)) {
+    if (!is_of_one(&r) && audit_run("verify", &r.c, &r.options, r.always_run, &code)) {
         work_end(&p);
         return code;
     }

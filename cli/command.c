@@ -15,6 +15,7 @@ static const verb verbs[] = {
     {"plan", cmd_plan, "what convert would do, tensor by tensor; moves nothing"},
     {"diff", cmd_diff, "do two checkpoints of any layout hold the same?"},
     {"hash", cmd_hash, "digests of what each tensor holds, whatever its layout"},
+    {"sign", cmd_sign, "signs what a checkpoint holds, or its files"},
     {"cat", cmd_cat, "print a tensor or a region of it"},
     {"demo", cmd_demo, "write a small sharded sample checkpoint to try things on"},
 };

@@ -95,6 +95,61 @@ SW_API SW_MUST_USE sw_status sw_checkpoint_shapes(const sw_checkpoint *checkpoin
                                                   const sw_open_options *options, char **text,
                                                   sw_error *err);
 
+/* ---- signatures (specs/signing.md) ---------------------------------------------------------- */
+
+typedef enum sw_signature_format {
+    SW_SIGNATURE_SHARDWRIGHT = 1, /* of what a checkpoint holds: stays right after a reshard */
+    SW_SIGNATURE_OMS /* of files: an OpenSSF Model Signing bundle, key method, `files` */
+} sw_signature_format;
+
+typedef struct sw_sign_options {
+    const char *key;             /* PEM file with the private key; needed */
+    const char *passphrase_file; /* its first line opens the key; NULL: it is not encrypted */
+    sw_signature_format format;  /* 0: SW_SIGNATURE_SHARDWRIGHT */
+    const char *out; /* NULL: `checkpoint.sig` in the folder, `model.sig` for OMS; PATH.sig
+                        where PATH is a file */
+    bool overwrite;  /* a signature that is there */
+    sw_open_options open;
+    sw_work_options work;
+} sw_sign_options;
+
+typedef struct sw_sign_summary {
+    char out[1024]; /* the file that was written */
+    char key[16];   /* "ed25519", "p-256", "p-384", "p-521" */
+    char hint[65];  /* SHA-256 of the public key as PEM */
+    char root[65];  /* of what is signed: of the list of tensors, or of the list of files */
+    uint64_t files; /* signed one by one (OMS) */
+    uint64_t tensors;
+    uint64_t bytes; /* that were hashed */
+} sw_sign_summary;
+
+/*
+ * Signs the checkpoint at `path`, for OMS whatever files lie there. The signature appears whole or
+ * not at all. SW_ERR_EXISTS; SW_ERR_UNSUPPORTED: a kind of key that is not known or that the format
+ * does not have; SW_ERR_UNSAFE: of OMS, a link among the files; what keeps a checkpoint from being
+ * hashed. `report` and `out` may be NULL.
+ */
+SW_API SW_MUST_USE sw_status sw_sign(const char *path, const sw_sign_options *options,
+                                     sw_report *report, sw_sign_summary *out, sw_error *err);
+
+typedef enum sw_signed {
+    SW_SIGNED_NOT = 0, /* findings say why */
+    SW_SIGNED_FILES,   /* it is made of the very files that were signed */
+    SW_SIGNED_CONTENT  /* it holds what was signed, in whatever files */
+} sw_signed;
+
+/* What came of a signature. */
+typedef struct sw_signature_summary {
+    sw_signature_format format; /* 0: none was asked for, or it could not be read */
+    char key[16];               /* as in sw_sign_summary, of the key that was given */
+    char hint[65];
+    char name[256]; /* what was signed was called so; escaped */
+    sw_signed verdict;
+    uint64_t files, matched_files;     /* that are listed one by one (or their shards) */
+    uint64_t tensors, matched_tensors; /* likewise */
+    uint64_t bytes;                    /* that were hashed for it */
+} sw_signature_summary;
+
 /* ---- verifying ---------------------------------------------------------------------------- */
 
 typedef enum sw_level {
@@ -111,6 +166,8 @@ typedef struct sw_verify_options {
     const char *digests; /* a digest list to hold it against, whatever the level; or NULL */
     const char
         *section; /* for a list of weights, and for a model: the part that is it; NULL: found */
+    const char *signature; /* a signature to hold it against, whatever the level; or NULL */
+    const char *key;       /* PEM file with the public key that it must be made with */
     /* With open.config or open.map the tensors are held against that model, whatever the level;
      * from SW_LEVEL_DIGEST on, what is tied is compared. */
 } sw_verify_options;
@@ -134,13 +191,15 @@ typedef struct sw_verify_summary {
     uint64_t unknown_tensors;
     uint64_t misshapen_tensors; /* known, and of another shape */
     bool nothing_mapped;        /* there is no map for the configuration */
+    sw_signature_summary signature;
 } sw_verify_summary;
 
 /*
  * Everything found is in `report`. SW_OK: it could be verified, with or without findings. An error
  * that describes the checkpoint (FORMAT, CORRUPT, INCOMPLETE, CONFLICT, UNSAFE) is a finding too;
  * the error is returned only when the tool could not work: ARG, NOMEM, IO, LIMIT, NOTFOUND,
- * UNSUPPORTED, and FORMAT when the path holds no known checkpoint.
+ * UNSUPPORTED, and FORMAT when the path holds no known checkpoint (with an OMS signature that is a
+ * note, and the files are held against the signature alone).
  */
 SW_API SW_MUST_USE sw_status sw_verify(const char *path, const sw_verify_options *options,
                                        sw_report *report, sw_verify_summary *out, sw_error *err);

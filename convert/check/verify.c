@@ -5,6 +5,7 @@
 #include "base/report.h"
 #include "check/hash.h"
 #include "check/replica_check.h"
+#include "check/signature_check.h"
 #include "check/verify_model.h"
 #include "check/verify_values.h"
 #include "check/vouched.h"
@@ -187,33 +188,32 @@ static sw_status check_digests(const sw_checkpoint *c, const sw_verify_options *
     return st;
 }
 
-sw_status sw_verify(const char *path, const sw_verify_options *options, sw_report *report,
-                    sw_verify_summary *out, sw_error *err)
+/* What keeps the checkpoint from being held against its signature is a finding, as elsewhere. */
+static sw_status check_signed(const sw_checkpoint *c, const swi_signed *s,
+                              const sw_verify_options *options, sw_report *report,
+                              sw_verify_summary *sum, sw_error *err)
 {
-    static const sw_verify_options defaults = {0};
-    sw_verify_summary sum = {0};
-    sw_checkpoint *c = NULL;
+    const bool deep = options->level == 0 || options->level >= SW_LEVEL_DIGEST;
+    const bool proven = deep && sw_report_total(report, SW_DEFECT) == 0;
     sw_error cause = {0};
-    bool recognised = false;
-    if (path == NULL || report == NULL || out == NULL)
-        return swi_fail(err, SW_ERR_ARG, "sw_verify: path, report and out are needed");
-    const sw_verify_options *o = options ? options : &defaults;
-    sw_status st = swi_checkpoint_open(path, &o->open, report, &recognised, &c, &cause);
-    if (st != SW_OK) {
-        if (!recognised || !describes_checkpoint(st)) {
-            if (err != NULL)
-                *err = cause;
-            return st;
-        }
-        st = as_finding(&cause, report, err);
-        if (st == SW_OK)
-            *out = sum;
-        return st;
-    }
-    describe(c, &sum);
-    st = find_step(c, path, report, &sum, err);
+    if (!s->good || s->format != SW_SIGNATURE_SHARDWRIGHT)
+        return SW_OK;
+    sw_status st = swi_signed_check_content(s, c, proven, options, report, &sum->signature, &cause);
+    if (st != SW_OK && describes_checkpoint(st))
+        return as_finding(&cause, report, err);
+    if (st != SW_OK && err != NULL)
+        *err = cause;
+    return st;
+}
+
+static sw_status check_open(const sw_checkpoint *c, const char *path, const swi_signed *s,
+                            const sw_verify_options *o, sw_report *report, sw_verify_summary *sum,
+                            sw_error *err)
+{
+    describe(c, sum);
+    sw_status st = find_step(c, path, report, sum, err);
     if (st == SW_OK && (o->level == 0 || o->level >= SW_LEVEL_DIGEST))
-        st = check_bytes(c, o, report, &sum, err);
+        st = check_bytes(c, o, report, sum, err);
     if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
         st = swi_verify_values(c, &o->work, report, err);
     if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
@@ -222,10 +222,57 @@ sw_status sw_verify(const char *path, const sw_verify_options *options, sw_repor
         st = swi_times_check(c, report, err);
     const bool rows = swi_checkpoint_rows_left(c) == SWI_ROWS_OF_MODEL; /* said already */
     if (st == SW_OK && !rows && (o->open.config != NULL || o->open.map != NULL))
-        st = swi_verify_model(c, o, report, &sum, err);
+        st = swi_verify_model(c, o, report, sum, err);
     if (st == SW_OK && o->digests != NULL)
-        st = check_digests(c, o, report, &sum, err);
-    sw_checkpoint_close(c);
+        st = check_digests(c, o, report, sum, err);
+    return st == SW_OK ? check_signed(c, s, o, report, sum, err) : st;
+}
+
+/* Files that are no checkpoint may be signed too. */
+static sw_status note_no_checkpoint(const sw_error *cause, sw_report *report, sw_error *err)
+{
+    const swi_finding_in in = {.severity = SW_NOTE, .code = "no-checkpoint"};
+    return swi_report_error(report, &in, cause, err);
+}
+
+static sw_status check_checkpoint(const char *path, const swi_signed *s, const sw_verify_options *o,
+                                  sw_report *report, sw_verify_summary *sum, sw_error *err)
+{
+    sw_checkpoint *c = NULL;
+    sw_error cause = {0};
+    bool recognised = false;
+    sw_status st = swi_checkpoint_open(path, &o->open, report, &recognised, &c, &cause);
+    if (st == SW_OK) {
+        st = check_open(c, path, s, o, report, sum, err);
+        sw_checkpoint_close(c);
+        return st;
+    }
+    if (recognised && describes_checkpoint(st))
+        return as_finding(&cause, report, err);
+    if (!recognised && st == SW_ERR_FORMAT && s->format == SW_SIGNATURE_OMS)
+        return note_no_checkpoint(&cause, report, err);
+    if (err != NULL)
+        *err = cause;
+    return st;
+}
+
+sw_status sw_verify(const char *path, const sw_verify_options *options, sw_report *report,
+                    sw_verify_summary *out, sw_error *err)
+{
+    static const sw_verify_options defaults = {0};
+    sw_verify_summary sum = {0};
+    swi_signed s = {0};
+    if (path == NULL || report == NULL || out == NULL)
+        return swi_fail(err, SW_ERR_ARG, "sw_verify: path, report and out are needed");
+    const sw_verify_options *o = options ? options : &defaults;
+    sw_status st = SW_OK;
+    if (o->signature != NULL)
+        st = swi_signed_open(o, report, &s, &sum.signature, err);
+    if (st == SW_OK)
+        st = check_checkpoint(path, &s, o, report, &sum, err);
+    if (st == SW_OK && s.good && s.format == SW_SIGNATURE_OMS)
+        st = swi_signed_check_files(&s, path, o, report, &sum.signature, err);
+    swi_signed_close(&s);
     if (st == SW_OK)
         *out = sum;
     return st;
