@@ -89,7 +89,8 @@ static sw_status compare_close(const swi_source *a, const swi_source *b, swi_pai
 /* ---- all of them -------------------------------------------------------------------------- */
 
 typedef struct pairs_run {
-    const swi_source *a, *b;
+    swi_source a, b;
+    swi_decoded *decoded_a, *decoded_b; /* theirs */
     swi_pair *pairs;
     size_t count, next;
     swi_pool *pool;
@@ -115,7 +116,7 @@ static bool take(void *ctx, void *arg)
 static uint64_t pair_bytes(const pairs_run *r, const swi_pair *pair)
 {
     sw_tensor_info info;
-    return sw_catalog_tensor(r->a->catalog, pair->a, &info) ? info.bytes : 0;
+    return sw_catalog_tensor(r->a.catalog, pair->a, &info) ? info.bytes : 0;
 }
 
 static sw_status compare_one(void *ctx, void *arg, sw_error *err)
@@ -123,26 +124,43 @@ static sw_status compare_one(void *ctx, void *arg, sw_error *err)
     pairs_run *r = ctx;
     pairs_worker *w = arg;
     swi_pair *pair = &r->pairs[w->pair];
-    const swi_compare_in in = {.a = r->a,
+    const swi_compare_in in = {.a = &r->a,
                                .tensor_a = pair->a,
-                               .b = r->b,
+                               .b = &r->b,
                                .tensor_b = pair->b,
                                .buffer = w->buffer,
                                .buffer_bytes = BUFFER_BYTES};
-    sw_status status = pair->close != NULL ? compare_close(r->a, r->b, pair, w->buffer, err)
+    sw_status status = pair->close != NULL ? compare_close(&r->a, &r->b, pair, w->buffer, err)
                                            : swi_compare(&in, &pair->equal, &pair->first, err);
     atomic_fetch_add(&r->pool->done_bytes, pair_bytes(r, pair));
     return status;
 }
 
+/* Of the memory: threads, and room for the decoded chunks of both sides. */
+static sw_status share_memory(pairs_run *r, const sw_work_options *work, uint32_t *threads,
+                              sw_error *err)
+{
+    const swi_chunk_sizes a = swi_chunk_sizes_of(r->a.catalog);
+    const swi_chunk_sizes b = swi_chunk_sizes_of(r->b.catalog);
+    const swi_chunk_sizes both = {.raw = a.raw + b.raw, .stored = a.stored + b.stored};
+    const swi_decoded_share share = swi_decoded_divide(
+        &both, swi_work_memory(work), swi_work_threads(work), BUFFER_BYTES + (BUFFER_BYTES >> 1));
+    sw_status status = swi_decoded_make(share.slots, a.raw, &r->decoded_a, err);
+    if (status == SW_OK)
+        status = swi_decoded_make(share.slots, b.raw, &r->decoded_b, err);
+    r->a.decoded = r->decoded_a;
+    r->b.decoded = r->decoded_b;
+    *threads = share.threads;
+    return status;
+}
+
 static sw_status run_pairs(pairs_run *r, const sw_work_options *work, uint64_t bytes, sw_error *err)
 {
-    uint64_t fit = swi_work_memory(work) / (BUFFER_BYTES + (BUFFER_BYTES >> 1));
-    uint32_t threads = swi_work_threads(work);
-    if (threads > fit)
-        threads = fit > 1 ? (uint32_t)fit : 1;
+    uint32_t threads;
     void *workers = NULL, *list = NULL, *buffers = NULL;
-    sw_status status = swi_alloc_array(threads, sizeof(pairs_worker), &workers, err);
+    sw_status status = share_memory(r, work, &threads, err);
+    if (status == SW_OK)
+        status = swi_alloc_array(threads, sizeof(pairs_worker), &workers, err);
     if (status == SW_OK)
         status = swi_alloc_array(threads, sizeof(void *), &list, err);
     if (status == SW_OK)
@@ -165,7 +183,7 @@ sw_status swi_compare_pairs(const swi_source *a, const swi_source *b, swi_pair *
                             const sw_work_options *work, sw_error *err)
 {
     swi_pool pool = {0};
-    pairs_run r = {.a = a, .b = b, .pairs = pairs, .count = count, .pool = &pool};
+    pairs_run r = {.a = *a, .b = *b, .pairs = pairs, .count = count, .pool = &pool};
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         if (!pairs[i].skip && !swi_add_u64(bytes, pair_bytes(&r, &pairs[i]), &bytes))
@@ -174,6 +192,8 @@ sw_status swi_compare_pairs(const swi_source *a, const swi_source *b, swi_pair *
     sw_status status = swi_pool_init(&pool, err);
     if (status == SW_OK)
         status = run_pairs(&r, work, bytes, err);
+    swi_decoded_free(r.decoded_a);
+    swi_decoded_free(r.decoded_b);
     swi_pool_end(&pool);
     return status;
 }

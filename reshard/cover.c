@@ -331,6 +331,7 @@ sw_status swi_cover_moves(const swi_cover *cover, uint64_t lo, uint64_t hi, swi_
 {
     uint64_t elements = 0;
     moves->count = 0;
+    moves->ordered = cover->again;
     for (int64_t i = -1; (i = swi_cover_next(cover, lo, hi, (uint64_t)(i + 1))) >= 0;) {
         sw_status status = swi_cover_piece_moves(cover, (uint64_t)i, lo, hi, moves, &elements, err);
         if (status != SW_OK)

@@ -16,7 +16,8 @@
 #define RAW_MAX (4 * SWI_DIGEST_LEAF_BYTES)
 
 typedef struct digest_run {
-    const swi_source *source;
+    swi_source source;
+    swi_decoded *decoded; /* that of the source; NULL: none of its own */
     const swi_digest_in *in;
     swi_pool *pool;
     uint32_t *order; /* wanted tensors, by file and offset */
@@ -82,7 +83,7 @@ static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, const sw_t
                                 bool *skip, sw_error *err)
 {
     swi_quoted room;
-    sw_status defect = swi_tensor_defect(r->source->catalog, tensor);
+    sw_status defect = swi_tensor_defect(r->source.catalog, tensor);
     *skip = defect != SW_OK;
     if (defect == SW_OK)
         return SW_OK;
@@ -96,7 +97,7 @@ static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, const sw_t
 
 static sw_status fill_places(digest_run *r, place *places, uint64_t *bytes, sw_error *err)
 {
-    const sw_catalog *catalog = r->source->catalog;
+    const sw_catalog *catalog = r->source.catalog;
     for (uint32_t i = 0; i < sw_catalog_tensor_count(catalog); i++) {
         sw_tensor_info info;
         bool skip;
@@ -117,7 +118,7 @@ static sw_status fill_places(digest_run *r, place *places, uint64_t *bytes, sw_e
 
 static sw_status make_order(digest_run *r, uint64_t *bytes, sw_error *err)
 {
-    size_t count = sw_catalog_tensor_count(r->source->catalog);
+    size_t count = sw_catalog_tensor_count(r->source.catalog);
     void *places = NULL, *room = NULL;
     sw_status status = swi_alloc_array(count, sizeof(place), &places, err);
     if (status == SW_OK)
@@ -146,7 +147,7 @@ static bool take(void *ctx, void *arg)
     if (r->position >= r->count)
         return false;
     w->tensor = r->order[r->position];
-    sw_catalog_tensor(r->source->catalog, w->tensor, &info);
+    sw_catalog_tensor(r->source.catalog, w->tensor, &info);
     w->leaf_count = swi_digest_leaf_count(&info, swi_digest_dtype(info.dtype, r->in->as));
     w->leaf = r->leaf++;
     if (r->leaf >= w->leaf_count) {
@@ -163,7 +164,7 @@ static sw_status open_view(digest_run *r, digest_worker *w, sw_error *err)
     if (w->has_view)
         swi_view_close(&w->view);
     w->has_view = false;
-    sw_status status = swi_view_open(r->source, w->tensor, &w->view, err);
+    sw_status status = swi_view_open(&r->source, w->tensor, &w->view, err);
     w->has_view = status == SW_OK;
     w->viewed = w->tensor;
     return status;
@@ -178,9 +179,10 @@ static sw_status read_leaf(digest_run *r, digest_worker *w, swi_digest_part *lea
     sw_dtype dtype = swi_digest_dtype(info->dtype, r->in->as);
     uint64_t each = swi_digest_leaf_elements(dtype), lo = w->leaf * each;
     uint64_t count = info->elements - lo < each ? info->elements - lo : each;
-    uint64_t before = w->view.tally.read_bytes;
+    w->view.tally = (sw_tally){0};
     status = swi_view_read(&w->view, lo, lo + count, w->raw, err);
-    w->tally.read_bytes += w->view.tally.read_bytes - before;
+    w->tally.read_bytes += w->view.tally.read_bytes;
+    w->tally.checked_bytes += w->view.tally.checked_bytes;
     if (status != SW_OK)
         return status;
     *leaf = (swi_digest_part){.tensor = w->tensor,
@@ -199,7 +201,7 @@ static sw_status read_leaf(digest_run *r, digest_worker *w, swi_digest_part *lea
 static sw_status do_leaf(digest_run *r, digest_worker *w, sw_error *err)
 {
     sw_tensor_info info;
-    sw_catalog_tensor(r->source->catalog, w->tensor, &info);
+    sw_catalog_tensor(r->source.catalog, w->tensor, &info);
     swi_digest_part leaf = {.tensor = w->tensor, .dtype = swi_digest_dtype(info.dtype, r->in->as)};
     sw_status status = w->leaf_count > 0 ? read_leaf(r, w, &leaf, err) : SW_OK;
     if (status == SW_OK)
@@ -263,27 +265,32 @@ static void worker_end(digest_worker *w, sw_tally *tally)
     if (tally == NULL)
         return;
     tally->read_bytes += w->tally.read_bytes;
+    tally->checked_bytes += w->tally.checked_bytes;
     tally->cast_elements += w->tally.cast_elements;
     tally->cast_overflows += w->tally.cast_overflows;
     tally->cast_underflows += w->tally.cast_underflows;
 }
 
-static uint32_t thread_count(const sw_work_options *work, bool casts)
+/* What a thread needs besides its share of decoded chunks. */
+static uint64_t thread_bytes(bool casts)
 {
     uint64_t each = SWI_DIGEST_LEAF_BYTES + (SWI_DIGEST_LEAF_BYTES >> 1);
-    each += casts ? RAW_MAX : 0;
-    uint64_t fit = swi_work_memory(work) / each;
-    uint32_t threads = swi_work_threads(work);
-    return fit >= threads ? threads : fit > 1 ? (uint32_t)fit : 1;
+    return each + (casts ? RAW_MAX : 0);
 }
 
 static sw_status run_all(digest_run *r, const sw_work_options *work, uint64_t bytes,
                          sw_tally *tally, sw_error *err)
 {
     bool casts = r->in->as != SW_DTYPE_NONE;
-    uint32_t threads = thread_count(work, casts);
+    const swi_chunk_sizes sizes = swi_chunk_sizes_of(r->source.catalog);
+    const swi_decoded_share share = swi_decoded_divide(&sizes, swi_work_memory(work),
+                                                       swi_work_threads(work), thread_bytes(casts));
+    uint32_t threads = share.threads;
     void *workers = NULL, *list = NULL;
-    sw_status status = swi_alloc_array(threads, sizeof(digest_worker), &workers, err);
+    sw_status status = swi_decoded_make(share.slots, sizes.raw, &r->decoded, err);
+    r->source.decoded = r->decoded;
+    if (status == SW_OK)
+        status = swi_alloc_array(threads, sizeof(digest_worker), &workers, err);
     if (status == SW_OK)
         status = swi_alloc_array(threads, sizeof(void *), &list, err);
     for (uint32_t i = 0; i < threads && status == SW_OK; i++) {
@@ -305,7 +312,7 @@ sw_status swi_catalog_digests(const swi_source *source, const swi_digest_in *in,
                               sw_error *err)
 {
     swi_pool pool = {0};
-    digest_run r = {.source = source, .in = in, .pool = &pool};
+    digest_run r = {.source = *source, .in = in, .pool = &pool};
     uint64_t bytes = 0;
     int rc = pthread_mutex_init(&r.lock, NULL);
     if (rc != 0)
@@ -318,6 +325,7 @@ sw_status swi_catalog_digests(const swi_source *source, const swi_digest_in *in,
     if (status == SW_OK)
         status = run_all(&r, work, bytes, tally, err);
     swi_digest_tree_free(r.tree);
+    swi_decoded_free(r.decoded);
     free(r.order);
     swi_pool_end(&pool);
     (void)pthread_mutex_destroy(&r.lock);

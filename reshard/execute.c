@@ -54,20 +54,23 @@ swi_budget swi_execute_budget(const sw_work_options *work, const sw_catalog *sou
                               const swi_layout *layout)
 {
     uint64_t of, growth = find_growth(source, layout, &of);
-    uint64_t memory = swi_work_memory(work), threads = swi_work_threads(work), ahead = 0;
+    uint64_t memory = swi_work_memory(work), ahead = 0;
     if (swi_layout_is_packed(layout)) {
         ahead = memory / PACK_SHARE;
         memory -= memory / 2;
     }
-    if (threads > memory / THREAD_MIN)
-        threads = memory >= THREAD_MIN ? memory / THREAD_MIN : 1;
-    uint64_t each = memory / threads;
-    if (each < THREAD_MIN)
-        each = THREAD_MIN;
+    const swi_chunk_sizes sizes = swi_chunk_sizes_of(source);
+    const swi_decoded_share share =
+        swi_decoded_divide(&sizes, memory, swi_work_threads(work), THREAD_MIN);
+    uint64_t each = share.each_bytes;
     uint64_t bounce = align_down(each / 8 < BOUNCE_MAX ? each / 8 : BOUNCE_MAX);
+    if (bounce < sizes.stored)
+        bounce = (sizes.stored + 63) / 64 * 64;
     uint64_t rest = each - bounce - 2 * ALIGN;
     swi_budget budget = {
-        .threads = (uint32_t)threads,
+        .threads = share.threads,
+        .chunk_slots = share.slots,
+        .chunk_bytes = sizes.raw,
         .ahead_bytes = ahead,
         .bounce_bytes = (size_t)bounce,
         .window_bytes = (size_t)align_down(rest / (of + growth) * of),
@@ -205,6 +208,8 @@ static sw_status digest_empty(const swi_run *run, sw_error *err)
 /* ---- the run -------------------------------------------------------------------------------- */
 
 typedef struct parts {
+    swi_source source; /* as it was given, with a place for decoded chunks */
+    swi_decoded *decoded;
     swi_pool pool;
     swi_plan *plan;
     swi_outputs *outputs;
@@ -219,7 +224,11 @@ static sw_status make_parts(parts *p, swi_run *run, const swi_sink *sink, sw_rep
                             sw_error *err)
 {
     void *workers;
+    const swi_budget *b = &run->budget;
     sw_status status = swi_pool_init(&p->pool, err);
+    if (status == SW_OK)
+        status = swi_decoded_make(b->chunk_slots, b->chunk_bytes, &p->decoded, err);
+    p->source.decoded = p->decoded;
     if (status == SW_OK)
         status = swi_plan_make(
             run->source->catalog, run->layout, run->budget.window_bytes,
@@ -259,6 +268,7 @@ static void free_parts(parts *p)
     swi_crc_track_free(p->track);
     swi_digest_tree_free(p->digests);
     swi_extents_free(p->extents);
+    swi_decoded_free(p->decoded);
     swi_plan_free(p->plan);
     swi_pool_end(&p->pool);
 }
@@ -266,13 +276,13 @@ static void free_parts(parts *p)
 sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally *tally,
                           sw_error *err)
 {
+    parts p = {.source = *in->source};
     swi_run run = {
-        .source = in->source,
+        .source = &p.source,
         .layout = in->layout,
         .target = swi_layout_catalog(in->layout),
         .budget = in->budget,
     };
-    parts p = {0};
     sw_status status = make_parts(&p, &run, in->sink, report, err);
     if (status != SW_OK)
         goto done;

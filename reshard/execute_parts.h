@@ -13,9 +13,11 @@
 /* How the budget is split for one thread. */
 typedef struct swi_budget {
     uint32_t threads;
-    size_t window_bytes; /* source elements of a window, and their factors */
-    size_t out_bytes;    /* room for what is made of them; 0: all is written as it is read */
-    size_t bounce_bytes;
+    size_t window_bytes;  /* source elements of a window, and their factors */
+    size_t out_bytes;     /* room for what is made of them; 0: all is written as it is read */
+    size_t bounce_bytes;  /* at least the largest encoded record */
+    uint32_t chunk_slots; /* for all threads, of the largest chunk that is encoded; or 0 */
+    uint64_t chunk_bytes;
     uint64_t ahead_bytes; /* of packed files: how far ahead of what has its place (pack.h) */
 } swi_budget;
 

@@ -195,15 +195,6 @@ static sw_status write_move(swi_worker *w, const swi_move *move, uint32_t elemen
 
 /* ---- windows -------------------------------------------------------------------------------- */
 
-/* The moves of the worker, of this tensor of the source. */
-static sw_status read_moves(swi_worker *w, uint32_t tensor, uint8_t *in, sw_error *err)
-{
-    sw_status status = SW_OK;
-    for (size_t i = 0; i < w->moves.count && status == SW_OK; i++)
-        status = swi_fetch_move(&w->fetch, tensor, &w->moves.items[i], in, err);
-    return status;
-}
-
 /* Elements, behind them their factors. */
 static sw_status read_window(swi_worker *w, const swi_window *window, const window_form *form,
                              uint8_t *in, sw_error *err)
@@ -211,12 +202,14 @@ static sw_status read_window(swi_worker *w, const swi_window *window, const wind
     const swi_run *run = w->run;
     sw_status status = swi_plan_reads(run->plan, window, &w->moves, err);
     if (status == SW_OK)
-        status = read_moves(w, swi_layout_source(run->layout, window->tensor), in, err);
+        status = swi_fetch_moves(&w->fetch, swi_layout_source(run->layout, window->tensor),
+                                 &w->moves, in, err);
     if (status != SW_OK || form->factor == SW_DTYPE_NONE)
         return status;
     uint32_t scale = (uint32_t)swi_layout_scale_of(run->layout, window->tensor);
     status = swi_plan_scales(run->plan, window, &w->moves, err);
-    return status == SW_OK ? read_moves(w, scale, in + form->in_bytes, err) : status;
+    return status == SW_OK ? swi_fetch_moves(&w->fetch, scale, &w->moves, in + form->in_bytes, err)
+                           : status;
 }
 
 static void transform_window(swi_worker *w, const window_form *form, const uint8_t *in,

@@ -74,6 +74,20 @@ void swi_extent_piece(const swi_extent *extent, swi_piece *out)
     }
 }
 
+static sw_status check_encoded(const swi_blob *blob, const swi_extent *extent, sw_error *err)
+{
+    if (blob->ops->decode == NULL || extent->strided || extent->swap || extent->has_crc ||
+        extent->start_bytes != 0)
+        return swi_fail(err, SW_ERR_UNSUPPORTED, "record at %" PRIu64 " is encoded, and more",
+                        extent->offset_bytes);
+    if (extent->stored_bytes > SWI_ENCODED_MAX || blob->bytes > SWI_ENCODED_MAX)
+        return swi_fail(err, SW_ERR_LIMIT,
+                        "encoded record at %" PRIu64 ": %" PRIu64 " bytes stored, %" PRIu64
+                        " decoded, more than %" PRIu64,
+                        extent->offset_bytes, extent->stored_bytes, blob->bytes, SWI_ENCODED_MAX);
+    return SW_OK;
+}
+
 /* What a kind says of a record is not believed where it would be read from. */
 static sw_status check_extent(const swi_blob *blob, sw_dtype dtype, const swi_extent *extent,
                               sw_error *err)
@@ -86,6 +100,8 @@ static sw_status check_extent(const swi_blob *blob, sw_dtype dtype, const swi_ex
         extent->start_bytes > extent->stored_bytes)
         return swi_fail(err, SW_ERR_CORRUPT, "record at %" PRIu64 " passes all bounds",
                         extent->offset_bytes);
+    if (extent->encoded)
+        return check_encoded(blob, extent, err);
     if (extent->strided) {
         swi_piece piece;
         swi_extent_piece(extent, &piece);

@@ -27,6 +27,8 @@ typedef struct job {
     const swi_blob_want *want;
     const swi_extent *extent;
     bool tracked; /* the record's CRC is followed */
+    bool wait;    /* for what another thread decodes; else the move is left: */
+    bool left;
 } job;
 
 /* ---- CRCs ----------------------------------------------------------------------------------- */
@@ -218,6 +220,111 @@ static sw_status read_strided(const job *j, swi_box *box, uint8_t *window, sw_er
     return status;
 }
 
+/* ---- encoded records --------------------------------------------------------------------------
+ */
+
+/* Also a finding, when it is the record that is at fault. */
+static sw_status report_undecoded(const job *j, sw_error *err)
+{
+    sw_error cause = *err;
+    (void)swi_error_prefix(&cause, "record of %" PRIu64 " bytes at %" PRIu64,
+                           j->extent->stored_bytes, j->extent->offset_bytes);
+    swi_error_shift(&cause, j->extent->offset_bytes);
+    if (!cause.has_offset) {
+        cause.has_offset = true;
+        cause.offset_bytes = j->extent->offset_bytes;
+    }
+    sw_status status = SW_OK;
+    if (!swi_could_not_work(cause.status)) {
+        const swi_finding_in in = {
+            .severity = SW_DEFECT,
+            .status = cause.status,
+            .code = "undecodable",
+            .file = swi_catalog_path(j->fetch->source->catalog, j->blob->file),
+            .tensor = j->name,
+            .has_offset = true,
+            .offset_bytes = cause.offset_bytes,
+        };
+        status = swi_report_add(j->fetch->report, &in, err, "%s", cause.text);
+    }
+    if (status == SW_OK)
+        *err = cause;
+    return err->status;
+}
+
+/* All of it, into `out` of blob->bytes. */
+static sw_status decode_record(const job *j, uint8_t *out, sw_error *err)
+{
+    swi_fetch *f = j->fetch;
+    sw_error error = {0};
+    size_t size = (size_t)j->extent->stored_bytes;
+    if (size > f->bounce_bytes)
+        return swi_fail(err, SW_ERR_LIMIT, "encoded record of %zu bytes, room for %zu", size,
+                        f->bounce_bytes);
+    sw_status status = read_file(j, j->extent->offset_bytes, f->bounce, size, err);
+    if (status != SW_OK)
+        return status;
+    f->tally->read_bytes += size;
+    if (j->blob->ops->decode(j->blob, f->bounce, out, &error) != SW_OK) {
+        status = report_undecoded(j, &error);
+        if (err != NULL)
+            *err = error;
+        return status;
+    }
+    /* Counted once, however often it is decoded. */
+    if (f->track == NULL || swi_crc_track_claim(f->track, j->blob_id))
+        f->tally->checked_bytes += size;
+    return SW_OK;
+}
+
+/* Whether the box is all of the dense bytes, in one run near. */
+static bool is_whole(const job *j, const swi_box *box)
+{
+    return box->axes <= 1 && box->far_base == 0 && swi_box_run_bytes(box) == j->blob->bytes;
+}
+
+static uint64_t box_bytes(const swi_box *box)
+{
+    uint64_t bytes = box->element_bytes;
+    for (uint32_t k = 0; k < box->axes; k++)
+        bytes *= (uint64_t)box->length[k];
+    return bytes;
+}
+
+/* What is asked for as a whole is decoded into its place, unless it is there already. */
+static sw_status read_encoded(job *j, swi_box *box, uint8_t *window, sw_error *err)
+{
+    swi_decoded *decoded = j->fetch->source->decoded;
+    uint8_t *bytes = NULL;
+    uint32_t slot = 0;
+    sw_status status = SW_OK;
+    swi_box_normalise(box);
+    const swi_decoded_ask ask = {
+        .blob = j->blob_id,
+        .raw_bytes = j->blob->bytes,
+        .find_only = is_whole(j, box),
+        .wait = j->wait,
+    };
+    switch (swi_decoded_get(decoded, &ask, &slot, &bytes)) {
+    case SWI_DECODED_BUSY:
+        j->left = true;
+        return SW_OK;
+    case SWI_DECODED_ABSENT:
+        return decode_record(j, window + box->near_base, err);
+    case SWI_DECODED_TO_FILL:
+        status = decode_record(j, bytes, err);
+        swi_decoded_filled(decoded, slot, status == SW_OK);
+        break;
+    case SWI_DECODED_HELD:
+        break;
+    }
+    if (status != SW_OK)
+        return status;
+    swi_box_copy_near(box, window, bytes);
+    swi_decoded_release(decoded, slot, box_bytes(box));
+    return SW_OK;
+}
+
 /* ---- constants --------------------------------------------------------------------------------
  */
 
@@ -257,6 +364,8 @@ static sw_status run_move(job *j, const swi_move *move, uint8_t *window, sw_erro
     memcpy(box.near_stride, move->window_stride, sizeof box.near_stride);
     if (extent->pattern_bytes > 0)
         return fill_constant(j, &box, window, err);
+    if (extent->encoded)
+        return read_encoded(j, &box, window, err);
     /* A strided record, or a part of a larger one, does not pass in pieces that add up. */
     j->tracked = f->track != NULL && extent->has_crc && !extent->strided &&
                  extent->start_bytes == 0 && j->blob->bytes == extent->stored_bytes;
@@ -277,8 +386,9 @@ static sw_status run_move(job *j, const swi_move *move, uint8_t *window, sw_erro
     return read_box(j, &box, f->bounce, f->bounce_bytes, window, err);
 }
 
-sw_status swi_fetch_move(swi_fetch *fetch, uint32_t tensor, const swi_move *move, uint8_t *window,
-                         sw_error *err)
+/* *left (NULL: it is made in any case): another thread is at what it needs. */
+static sw_status fetch_move(swi_fetch *fetch, uint32_t tensor, const swi_move *move,
+                            uint8_t *window, bool *left, sw_error *err)
 {
     const sw_catalog *catalog = fetch->source->catalog;
     sw_tensor_info info;
@@ -302,12 +412,32 @@ sw_status swi_fetch_move(swi_fetch *fetch, uint32_t tensor, const swi_move *move
         .blob = &blob,
         .want = &want,
         .extent = &extent,
+        .wait = left == NULL,
     };
     status = run_move(&j, move, window, err);
+    if (left != NULL)
+        *left = j.left;
     if (status != SW_OK) {
         (void)swi_prefix_file(catalog, blob.file, err);
         (void)swi_error_prefix(err, "tensor \"%s\"", swi_quote_str(&room, info.name));
     }
+    return status;
+}
+
+sw_status swi_fetch_moves(swi_fetch *fetch, uint32_t tensor, swi_moves *moves, uint8_t *window,
+                          sw_error *err)
+{
+    sw_status status = SW_OK;
+    size_t left_count = 0;
+    for (size_t i = 0; i < moves->count && status == SW_OK; i++) {
+        bool left = false;
+        status =
+            fetch_move(fetch, tensor, &moves->items[i], window, moves->ordered ? NULL : &left, err);
+        if (left)
+            moves->items[left_count++] = moves->items[i];
+    }
+    for (size_t i = 0; i < left_count && status == SW_OK; i++)
+        status = fetch_move(fetch, tensor, &moves->items[i], window, NULL, err);
     return status;
 }
 

@@ -9,7 +9,8 @@
 #include "view.h"
 
 #define EXTENT_SLOTS 64U
-#define BOUNCE_BYTES ((size_t)256 << 10)
+/* Of decoded chunks, by a view of its own. */
+#define DECODED_BYTES ((uint64_t)8 << 20)
 
 /* A damaged tensor can be read where it is whole, but not where its parts contradict each other. */
 static sw_status check_tensor(const sw_catalog *catalog, uint32_t tensor, sw_tensor_info *info,
@@ -25,24 +26,44 @@ static sw_status check_tensor(const sw_catalog *catalog, uint32_t tensor, sw_ten
     return SW_OK;
 }
 
+/* Room for records, and for decoded chunks if no one else keeps them. */
+static sw_status make_room(swi_view *v, sw_error *err)
+{
+    const swi_chunk_sizes sizes = swi_chunk_sizes_of_tensor(v->source.catalog, v->tensor);
+    void *bounce;
+    v->bounce_bytes = SWI_VIEW_BOUNCE;
+    if (v->bounce_bytes < sizes.stored)
+        v->bounce_bytes = (size_t)sizes.stored;
+    sw_status status = swi_alloc_array(v->bounce_bytes, 1, &bounce, err);
+    if (status != SW_OK)
+        return status;
+    v->bounce = bounce;
+    if (sizes.raw == 0 || v->source.decoded != NULL)
+        return SW_OK;
+    uint64_t slots = DECODED_BYTES / sizes.raw;
+    slots = slots < v->cover.piece_count ? slots : v->cover.piece_count;
+    slots = slots < SWI_DECODED_SLOTS_MAX ? slots : SWI_DECODED_SLOTS_MAX;
+    status = swi_decoded_make(slots > 0 ? (uint32_t)slots : 1, sizes.raw, &v->own, err);
+    v->source.decoded = v->own;
+    return status;
+}
+
 static sw_status open_view(const swi_source *source, uint32_t tensor, bool once, swi_view *out,
                            sw_error *err)
 {
-    swi_view v = {.source = source, .tensor = tensor};
+    swi_view v = {.source = *source, .tensor = tensor};
     sw_status status = check_tensor(source->catalog, tensor, &v.info, err);
     if (status != SW_OK)
         return status;
-    void *bounce;
     status = swi_cover_make(source->catalog, tensor, once, &v.cover, err);
     if (status == SW_OK)
         status = swi_extents_make(source, EXTENT_SLOTS, &v.extents, err);
     if (status == SW_OK)
-        status = swi_alloc_array(BOUNCE_BYTES, 1, &bounce, err);
+        status = make_room(&v, err);
     if (status != SW_OK) {
         swi_view_close(&v);
         return status;
     }
-    v.bounce = bounce;
     *out = v;
     return SW_OK;
 }
@@ -63,6 +84,7 @@ void swi_view_close(swi_view *view)
     swi_cover_end(&view->cover);
     swi_extents_free(view->extents);
     swi_moves_free(&view->moves);
+    swi_decoded_free(view->own);
     free(view->bounce);
     *view = (swi_view){0};
 }
@@ -70,17 +92,14 @@ void swi_view_close(swi_view *view)
 /* The moves of the view, into `out`. */
 static sw_status fetch_moves(swi_view *view, void *out, sw_error *err)
 {
-    sw_status status = SW_OK;
     swi_fetch fetch = {
-        .source = view->source,
+        .source = &view->source,
         .extents = view->extents,
         .bounce = view->bounce,
-        .bounce_bytes = BOUNCE_BYTES,
+        .bounce_bytes = view->bounce_bytes,
         .tally = &view->tally,
     };
-    for (size_t i = 0; i < view->moves.count && status == SW_OK; i++)
-        status = swi_fetch_move(&fetch, view->tensor, &view->moves.items[i], out, err);
-    return status;
+    return swi_fetch_moves(&fetch, view->tensor, &view->moves, out, err);
 }
 
 sw_status swi_view_read(swi_view *view, uint64_t lo, uint64_t hi, void *out, sw_error *err)
@@ -127,14 +146,14 @@ sw_status swi_load_interval(const swi_source *source, uint32_t tensor, uint64_t 
 
 static sw_status check_records(swi_view *view, sw_report *report, sw_error *err)
 {
-    const sw_catalog *catalog = view->source->catalog;
+    const sw_catalog *catalog = view->source.catalog;
     sw_status status = SW_OK;
     swi_fetch fetch = {
-        .source = view->source,
+        .source = &view->source,
         .extents = view->extents,
         .report = report,
         .bounce = view->bounce,
-        .bounce_bytes = BOUNCE_BYTES,
+        .bounce_bytes = view->bounce_bytes,
         .tally = &view->tally,
     };
     for (uint64_t i = 0; i < view->info.piece_count && status == SW_OK; i++) {

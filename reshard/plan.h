@@ -11,6 +11,7 @@
 #ifndef SW_RESHARD_PLAN_H
 #define SW_RESHARD_PLAN_H
 
+#include "decoded.h"
 #include "layout.h"
 #include "shardwright_reshard.h"
 
@@ -18,6 +19,8 @@
 typedef struct swi_source {
     const sw_catalog *catalog;
     const swi_reader *reader;
+    /* Shared by all who read with it; NULL: each reader of encoded blobs makes its own. */
+    swi_decoded *decoded;
 } swi_source;
 
 /* A box of elements between a blob and a window; strides in bytes, innermost axis last. */
@@ -68,6 +71,7 @@ bool swi_plan_next(const swi_plan *plan, swi_plan_cursor *cursor, swi_window *ou
 typedef struct swi_moves {
     swi_move *items;
     size_t count, capacity;
+    bool ordered; /* some bring the same elements: the later one is the last */
 } swi_moves;
 void swi_moves_free(swi_moves *moves);
 /* Thread-safe on one plan. Moves are merged to the fewest axes. */

@@ -5,14 +5,19 @@
 #include "cover.h"
 #include "fetch.h"
 
+/* A view's room for records; the largest encoded one where that is more. */
+#define SWI_VIEW_BOUNCE ((size_t)256 << 10)
+
 typedef struct swi_view {
-    const swi_source *source;
+    swi_source source;
+    swi_decoded *own; /* source.decoded where the source came without; or NULL */
     uint32_t tensor;
     sw_tensor_info info;
     swi_cover cover;
     swi_extents *extents;
     swi_moves moves;
     uint8_t *bounce;
+    size_t bounce_bytes;
     sw_tally tally;
 } swi_view;
 

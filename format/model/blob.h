@@ -14,6 +14,8 @@ typedef struct swi_blob_ops swi_blob_ops;
 
 /* The file of a blob that lies in none. */
 #define SWI_NO_FILE UINT32_MAX
+/* The most bytes of an encoded extent, stored and decoded: more is refused. */
+#define SWI_ENCODED_MAX ((uint64_t)16 << 20)
 /* The longest pattern of a constant blob. */
 #define SWI_PATTERN_MAX 8U
 
@@ -33,8 +35,12 @@ typedef struct swi_extent {
     uint64_t stored_bytes; /* of the stored record */
     bool has_crc;          /* crc32 covers the whole stored record */
     uint32_t crc32;
-    bool swap;      /* stored in the other byte order */
-    bool encoded;   /* the record must be read whole: `decode` of its kind makes the dense bytes */
+    bool swap; /* stored in the other byte order */
+    /*
+     * The record must be read whole: `decode` of its kind makes the dense bytes, and vouches for
+     * them. Neither swapped nor strided, without a CRC, from its first byte on.
+     */
+    bool encoded;
     sw_dtype dtype; /* as recorded beside the bytes; SW_DTYPE_NONE: not recorded */
     /*
      * How the dense bytes lie in the record: dense from start_bytes on (axes unused), or strided:
@@ -91,7 +97,8 @@ struct swi_blob_ops {
     /*
      * Makes the blob's dense bytes, blob->bytes of them, of its stored ones (of an encoded extent),
      * after a comparison with what vouches for these. Called from several threads at once. NULL for
-     * kinds that have no encoded extents. Errors name no file; the caller adds file and tensor.
+     * kinds that have no encoded extents. Errors name no file, and offsets count from the first
+     * stored byte; the caller adds file, tensor and place.
      */
     sw_status (*decode)(const swi_blob *blob, const uint8_t *stored, uint8_t *out, sw_error *err);
     /* What a kind of one checkpoint alone keeps beside its blobs; it outlives their catalogs. */

@@ -9,7 +9,7 @@ static void test_any_interval(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 80; seed++) {
-        world w = {.strided = seed % 2 == 0, .replicas = seed % 5 == 0};
+        world w = {.strided = seed % 2 == 0, .replicas = seed % 5 == 0, .encoded = seed % 3 == 0};
         sw_error err = {0};
         world_make(&w, seed + 11000);
         for (uint32_t id = 0; id < w.count; id++) {

@@ -8,6 +8,7 @@
 
 #include "harness/harness.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ typedef struct world_record {
     bool has_crc;
     bool swap;
     bool strided;
+    bool encoded;        /* behind a prefix, each byte changed; `crc` vouches for it */
+    atomic_uint decoded; /* how often */
     uint64_t start;
     uint64_t stored;
     uint32_t axes;
@@ -57,6 +60,7 @@ typedef struct world {
     swi_filecache *cache;
     swi_source source;
     bool crc;      /* records with CRC */
+    bool encoded;  /* records that are read whole and decoded */
     bool strided;  /* records with strides and the other byte order */
     bool replicas; /* some pieces twice */
     bool plain;    /* dense pieces in the shape's own view; those of a layout in turns of files */
@@ -245,7 +249,8 @@ static inline sw_status world_resolve(const swi_blob *blob, const swi_reader *re
         .file = blob->file,
         .offset_bytes = blob->offset_bytes,
         .stored_bytes = r->stored,
-        .has_crc = r->has_crc,
+        .has_crc = r->has_crc && !r->encoded,
+        .encoded = r->encoded,
         .crc32 = r->crc,
         .swap = r->swap,
         .dtype = want->dtype,
@@ -274,7 +279,7 @@ static inline sw_status world_check(const swi_blob *blob, const swi_reader *read
         crc = swi_crc32(crc, buffer, n);
         done += n;
     }
-    if (!r->has_crc) {
+    if (!r->has_crc && !r->encoded) {
         tally->unchecked_bytes += r->stored;
         return SW_OK;
     }
@@ -287,8 +292,33 @@ static inline sw_status world_check(const swi_blob *blob, const swi_reader *read
     return swi_report_add(report, &in, err, "crc is %08x, expected %08x", crc, r->crc);
 }
 
+#define WORLD_PREFIX 3U
+
+static inline uint8_t world_code(uint64_t i)
+{
+    return (uint8_t)(0xa7 ^ (i * 29));
+}
+
+static inline sw_status world_decode(const swi_blob *blob, const uint8_t *stored, uint8_t *out,
+                                     sw_error *err)
+{
+    world_record *r = &world_records[blob->aux];
+    uint32_t crc = swi_crc32(0, stored, r->stored);
+    (void)atomic_fetch_add(&r->decoded, 1);
+    if (crc != r->crc)
+        return swi_fail(err, SW_ERR_CORRUPT, "crc is %08x, expected %08x", crc, r->crc);
+    for (uint64_t i = 0; i < blob->bytes; i++)
+        out[i] = stored[WORLD_PREFIX + i] ^ world_code(i);
+    return SW_OK;
+}
+
 static const swi_blob_ops world_ops = {
     .kind = "test", .resolve = world_resolve, .check = world_check, .load_value = NULL};
+static const swi_blob_ops world_encoded_ops = {.kind = "test-encoded",
+                                               .resolve = world_resolve,
+                                               .check = world_check,
+                                               .decode = world_decode,
+                                               .load_value = NULL};
 
 /* ---- building a source ------------------------------------------------------------------------
  */
@@ -319,7 +349,20 @@ static inline void world_write(world_builder *b, uint32_t file, const void *data
     b->at[file] += size;
 }
 
-/* The dense bytes of a blob as a record: permuted with gaps and swapped, or as they are. */
+static inline uint8_t *world_encode(const uint8_t *dense, uint64_t bytes, world_record *r)
+{
+    r->encoded = true;
+    r->stored = WORLD_PREFIX + bytes;
+    uint8_t *record = calloc(1, r->stored);
+    assert_non_null(record);
+    for (uint64_t i = 0; i < bytes; i++)
+        record[WORLD_PREFIX + i] = dense[i] ^ world_code(i);
+    return record;
+}
+
+/*
+ * The dense bytes of a blob as a record: encoded, permuted with gaps and swapped, or as they are.
+ */
 static inline uint8_t *world_make_record(world *w, const world_tensor *t, const uint8_t *dense,
                                          uint64_t bytes, world_record *r)
 {
@@ -327,6 +370,8 @@ static inline uint8_t *world_make_record(world *w, const world_tensor *t, const 
     uint64_t elements = bytes / es;
     swi_piece shape = {.axes = 2, .view = {1, (int64_t)elements}};
     *r = (world_record){.stored = bytes};
+    if (w->encoded && (w->plain || world_below(w, 4) != 0))
+        return world_encode(dense, bytes, r);
     if (!w->strided || world_below(w, 2) == 0) {
         uint8_t *copy = malloc(bytes);
         assert_non_null(copy);
@@ -403,7 +448,9 @@ static inline void world_add_piece(world *w, world_builder *b, uint32_t tensor, 
     r->crc = swi_crc32(0, record, r->stored);
     bool plain = !w->crc && !r->strided;
     swi_blob blob = {
-        .ops = plain ? &swi_blob_slice : &world_ops,
+        .ops = r->encoded ? &world_encoded_ops
+               : plain    ? &swi_blob_slice
+                          : &world_ops,
         .file = b->file_ids[file],
         .aux = world_record_count++,
         .offset_bytes = b->at[file],
@@ -448,13 +495,12 @@ static inline const char *world_path(uint32_t file)
     return paths[file];
 }
 
-/* Opens the source of a world whose tensors are set. */
-static inline void world_build(world *w)
+/* Opens the source of a world whose tensors are set, while another one is open. */
+static inline void world_build_beside(world *w)
 {
     sw_error err = {0};
     world_builder b = {0};
     sw_limits limits = sw_limits_resolve(NULL);
-    world_record_count = 0;
     assert_ok(swi_store_open_memory(&w->store, &err), &err);
     assert_ok(swi_builder_make(&limits, &b.builder, &err), &err);
     for (uint32_t f = 0; f < WORLD_FILES; f++) {
@@ -479,6 +525,12 @@ static inline void world_build(world *w)
                                  &w->cache, &err),
               &err);
     w->source = (swi_source){.catalog = w->catalog, .reader = swi_filecache_reader(w->cache)};
+}
+
+static inline void world_build(world *w)
+{
+    world_record_count = 0;
+    world_build_beside(w);
 }
 
 static inline void world_make(world *w, uint64_t seed)
