@@ -105,6 +105,17 @@ int exit_of(sw_status status);
 
 /* "ok", "defective" ...: what a code of verify means. */
 const char *verdict(int code);
+/* What verify did not hold against any CRC or digest (not_checked.c). */
+typedef struct not_checked {
+    sw_verify_file *files; /* with such bytes; the paths are copies */
+    size_t count;
+    bool no_memory; /* not all are in it */
+} not_checked;
+void not_checked_add(void *ctx, const sw_verify_file *file); /* a sw_verify_file_fn */
+void not_checked_free(not_checked *list);
+void show_not_checked(const sw_verify_summary *sum); /* ends the line, and more */
+void json_not_checked(json *j, const sw_verify_summary *sum, const not_checked *list);
+
 /*
  * Audits and shows the path when it is a run (run.c); `always`: whatever it is. false: it is none,
  * and nothing was shown.

@@ -7,6 +7,7 @@ static const char help[] =
     "examples:\n"
     "  shardwright verify run/step-1000            every CRC that its files carry\n"
     "  shardwright verify --level coverage BIG     metadata and sizes only, in seconds\n"
+    "  shardwright verify --subset 3/7 BIG         the third of seven nights: all of it in a week\n"
     "  shardwright verify --json run/step-1000 && resume\n"
     "  shardwright verify run                      which steps are complete, is `latest` true\n"
     "\n"
@@ -17,6 +18,10 @@ static const char help[] =
     "      digest     and every CRC that the files carry is right; other files of the folder\n"
     "                 are looked through for pickles that would run code\n"
     "      values     and what the values show: NaN, constants, duplicates, files of two saves\n"
+    "  --tensors GLOB   read and compare these tensors alone (repeatable)\n"
+    "  --subset N/T     read the N-th of T parts of as good as equal bytes: T machines, or "
+    "nights,\n"
+    "                   together read every record once\n"
     "  --run            PATH holds many checkpoints, even if it is one itself; each is looked at\n"
     "                   to --level coverage, if no other level is given\n"
     "  --digests FILE   and the tensors are those of a digest list (see shardwright hash)\n"
@@ -38,12 +43,16 @@ static const char help[] =
     "exit codes: 0 nothing found; 1 a defect (cut, missing, corrupt, contradictory, not as "
     "listed);\n"
     "2 could not verify, or no known checkpoint; 4 --level digest was asked and nothing carries a\n"
-    "CRC, nothing of --digests is in it, or no map is for --config; 5 unsafe content\n";
+    "CRC, nothing of --digests or --tensors is in it, or no map is for --config; 5 unsafe "
+    "content\n";
 
 typedef struct run {
     common c;
     const char *level;
+    const char *subset;
+    text_list tensors;
     bool always_run; /* --run */
+    not_checked left;
     sw_verify_options options;
     sw_report *report;
     sw_verify_summary sum;
@@ -72,10 +81,36 @@ static bool parse_level(run *r)
     return false;
 }
 
+/* "3/7": two whole numbers, the first from 1 to the second. */
+static bool parse_subset(run *r)
+{
+    static const char digits[] = "0123456789";
+    uint64_t numbers[2] = {0};
+    const char *p = r->subset;
+    if (p == NULL)
+        return true;
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strspn(p, digits);
+        bool ends = i == 0 ? p[n] == '/' : p[n] == '\0';
+        if (n == 0 || n > 9 || !ends)
+            break;
+        for (; n > 0; n--)
+            numbers[i] = numbers[i] * 10 + (uint64_t)(*p++ - '0');
+        p += i == 0;
+    }
+    r->options.part = numbers[0];
+    r->options.parts = numbers[1];
+    if (numbers[0] > 0 && numbers[0] <= numbers[1])
+        return true;
+    fputs("shardwright verify: --subset takes N/T, part N of T: 1/7 to 7/7\n", stderr);
+    return false;
+}
+
 /* Whether something is asked of one checkpoint alone. */
 static bool is_of_one(const run *r)
 {
-    return r->options.digests != NULL || r->options.signature != NULL;
+    return r->options.digests != NULL || r->options.signature != NULL || r->tensors.count > 0 ||
+           r->subset != NULL;
 }
 
 static int exit_code(const run *r)
@@ -86,9 +121,9 @@ static int exit_code(const run *r)
         return EXIT_REFUSED;
     if (sw_report_total(r->report, SW_DEFECT) > 0)
         return EXIT_FOUND;
-    if (r->sum.nothing_mapped || r->sum.nothing_listed)
+    if (r->sum.nothing_mapped || r->sum.nothing_listed || r->sum.nothing_chosen)
         return EXIT_NOTHING;
-    if (is_of_one(r))
+    if (r->options.digests != NULL || r->options.signature != NULL)
         return EXIT_DONE;
     if (r->level != NULL && r->options.level == SW_LEVEL_DIGEST && r->sum.nothing_to_check)
         return EXIT_NOTHING;
@@ -195,7 +230,14 @@ static void show_json(const run *r, int code)
         json_number(&j, "tensor_bytes", r->sum.tensor_bytes);
         if (r->sum.has_step)
             json_number(&j, "step", r->sum.step);
+        if (r->options.parts > 0) {
+            json_number(&j, "part", r->options.part);
+            json_number(&j, "parts", r->options.parts);
+        }
+        if (r->options.tensors != NULL)
+            json_number(&j, "chosen_tensors", r->sum.chosen_tensors);
         json_tally(&j, &r->sum.tally);
+        json_not_checked(&j, &r->sum, &r->left);
         if (r->options.digests != NULL) {
             json_number(&j, "listed_tensors", r->sum.listed_tensors);
             json_number(&j, "matched_tensors", r->sum.matched_tensors);
@@ -207,6 +249,18 @@ static void show_json(const run *r, int code)
         json_signature(&j, r);
     json_findings(&j, r->report);
     json_end(&j);
+}
+
+/* What was not all of it says so. */
+static void show_ok(const run *r)
+{
+    fputs("ok", stdout);
+    if (r->options.tensors != NULL)
+        printf(": %" PRIu64 " tensors that were named", r->sum.chosen_tensors);
+    if (r->options.parts > 0)
+        printf("%s part %" PRIu64 " of %" PRIu64, r->options.tensors != NULL ? "," : ":",
+               r->options.part, r->options.parts);
+    fputc('\n', stdout);
 }
 
 static void show_text(const run *r, int code)
@@ -221,11 +275,7 @@ static void show_text(const run *r, int code)
         print_bytes(stdout, s->tensor_bytes);
         fputs("\nchecked by CRC: ", stdout);
         print_bytes(stdout, s->tally.checked_bytes);
-        if (s->tally.unchecked_bytes > 0) {
-            fputs("; without any CRC, so not checked: ", stdout);
-            print_bytes(stdout, s->tally.unchecked_bytes);
-        }
-        fputc('\n', stdout);
+        show_not_checked(s);
         if (r->options.digests != NULL)
             printf("as the digest list says: %" PRIu64 " of %" PRIu64 " tensors listed\n",
                    s->matched_tensors, s->listed_tensors);
@@ -245,20 +295,30 @@ static void show_text(const run *r, int code)
         puts("UNCHECKED: there is no model to hold it against");
     else if (code == EXIT_NOTHING && s->nothing_listed)
         puts("UNCHECKED: no tensor of the digest list is in it");
+    else if (code == EXIT_NOTHING && s->nothing_chosen)
+        puts("UNCHECKED: no tensor has a name that --tensors names");
     else if (code == EXIT_NOTHING)
         puts("UNCHECKED: nothing in it carries a CRC; structure and coverage are right");
     else if (!r->c.quiet)
-        puts("ok");
+        show_ok(r);
     show_advice(&r->c, r->report, NULL, stdout);
 }
 
+/* What is of one checkpoint goes with no run; digests and signatures are of all of it. */
 static bool fits_together(const run *r)
 {
+    const bool some = r->tensors.count > 0 || r->subset != NULL;
     const char *wrong = NULL;
-    if (r->always_run && r->options.digests != NULL)
+    if (some && r->options.digests != NULL)
+        wrong = "--digests is of a whole checkpoint; leave --tensors and --subset out";
+    else if (some && r->options.signature != NULL)
+        wrong = "--signature is of a whole checkpoint; leave --tensors and --subset out";
+    else if (r->always_run && r->options.digests != NULL)
         wrong = "--digests is of one checkpoint, not of a --run";
     else if (r->always_run && r->options.signature != NULL)
         wrong = "--signature is of one checkpoint, not of a --run";
+    else if (r->always_run && some)
+        wrong = "--tensors and --subset are of one checkpoint, not of a --run";
     else if ((r->options.signature == NULL) != (r->options.key == NULL))
         wrong = "--signature and --key go together: a signature says nothing without the public "
                 "key that it must be made with";
@@ -267,55 +327,73 @@ static bool fits_together(const run *r)
     return wrong == NULL;
 }
 
+/* One checkpoint, not a run of them. */
+static int verify_one(run *r, progress *p)
+{
+    int code;
+    r->options.on_file = not_checked_add;
+    r->options.file_ctx = &r->left;
+    r->status = sw_report_make(&r->report, &r->err);
+    if (r->status != SW_OK) {
+        show_error("verify", &r->err);
+        return EXIT_FAILED;
+    }
+    r->status = sw_verify(r->c.positional[0], &r->options, r->report, &r->sum, &r->err);
+    work_end(p);
+    sw_report_sort(r->report);
+    code = exit_code(r);
+    if (r->c.json)
+        show_json(r, code);
+    if (r->status != SW_OK && !r->c.json) {
+        show_findings(&r->c, r->report, stdout);
+        show_error("verify", &r->err);
+        show_advice(&r->c, r->report, &r->err, stderr);
+    } else if (!r->c.json) {
+        show_text(r, code);
+    }
+    sw_report_free(r->report);
+    not_checked_free(&r->left);
+    return code;
+}
+
+static int run_verify(run *r)
+{
+    progress p;
+    int code;
+    if (r->c.help) {
+        fputs(help, stdout);
+        return EXIT_DONE;
+    }
+    if (r->c.positional_count != 1) {
+        fputs("shardwright verify: a path is needed; see shardwright verify --help\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (!parse_level(r) || !parse_subset(r) || !fits_together(r))
+        return EXIT_USAGE;
+    r->options.tensors = r->tensors.items;
+    r->options.open = r->c.open;
+    r->options.work = work_begin(&r->c, &p);
+    if (!is_of_one(r) && audit_run("verify", &r->c, &r->options, r->always_run, &code)) {
+        work_end(&p);
+        return code;
+    }
+    return verify_one(r, &p);
+}
+
 int cmd_verify(int argc, char **argv)
 {
     run r = {0};
-    progress p;
-    int code;
+    int code = EXIT_USAGE;
     const opt options[] = {{"--level", OPT_TEXT, &r.level},
                            {"--digests", OPT_TEXT, &r.options.digests},
                            {"--signature", OPT_TEXT, &r.options.signature},
                            {"--key", OPT_TEXT, &r.options.key},
                            {"--section", OPT_TEXT, &r.options.section},
+                           {"--tensors", OPT_LIST, &r.tensors},
+                           {"--subset", OPT_TEXT, &r.subset},
                            {"--run", OPT_FLAG, &r.always_run}};
-    if (!parse_options(argc, argv, options, sizeof options / sizeof options[0], 1, &r.c))
-        return EXIT_USAGE;
-    if (r.c.help) {
-        fputs(help, stdout);
-        return EXIT_DONE;
-    }
-    if (r.c.positional_count != 1) {
-        fputs("shardwright verify: a path is needed; see shardwright verify --help\n", stderr);
-        return EXIT_USAGE;
-    }
-    if (!parse_level(&r))
-        return EXIT_USAGE;
-    if (!fits_together(&r))
-        return EXIT_USAGE;
-    r.options.open = r.c.open;
-    r.options.work = work_begin(&r.c, &p);
-    if (!is_of_one(&r) && audit_run("verify", &r.c, &r.options, r.always_run, &code)) {
-        work_end(&p);
-        return code;
-    }
-    r.status = sw_report_make(&r.report, &r.err);
-    if (r.status != SW_OK) {
-        show_error("verify", &r.err);
-        return EXIT_FAILED;
-    }
-    r.status = sw_verify(r.c.positional[0], &r.options, r.report, &r.sum, &r.err);
-    work_end(&p);
-    sw_report_sort(r.report);
-    code = exit_code(&r);
-    if (r.c.json)
-        show_json(&r, code);
-    if (r.status != SW_OK && !r.c.json) {
-        show_findings(&r.c, r.report, stdout);
-        show_error("verify", &r.err);
-        show_advice(&r.c, r.report, &r.err, stderr);
-    } else if (!r.c.json) {
-        show_text(&r, code);
-    }
-    sw_report_free(r.report);
+    if (parse_options(argc, argv, options, sizeof options / sizeof options[0], 1, &r.c))
+        code = run_verify(&r);
+    text_list_free(&r.tensors);
     return code;
 }

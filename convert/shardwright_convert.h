@@ -159,8 +159,33 @@ typedef enum sw_level {
     SW_LEVEL_VALUES         /* and what the values show: NaN, constants, duplicates */
 } sw_level;
 
+/*
+ * What became of the bytes of one file of a checkpoint, each counted once; the path is in its
+ * folder, and borrowed for the call.
+ */
+typedef struct sw_verify_file {
+    const char *path;
+    uint64_t bytes;
+    uint64_t checked;  /* held against a CRC or digest */
+    uint64_t without;  /* of tensors and values: read, and they carry none */
+    uint64_t left_out; /* not read: the level, `tensors` or `part` leaves them out */
+    uint64_t other;    /* of no tensor and no value, and nothing vouches for them */
+} sw_verify_file;
+typedef void (*sw_verify_file_fn)(void *ctx, const sw_verify_file *file);
+
 typedef struct sw_verify_options {
-    sw_level level; /* 0: SW_LEVEL_DIGEST */
+    sw_level level;             /* 0: SW_LEVEL_DIGEST */
+    const char *const *tensors; /* globs of tensor names, NULL-terminated: only these are read and
+                                   compared, and nothing beside them; NULL: all */
+    /*
+     * Part `part` (1 to `parts`) of the reading alone: all parts together read every record of
+     * every file once, whatever machine or night they are run in. What lies in no tensor and no
+     * value is read by the first. 0: all of it. Neither this nor `tensors` goes with `digests` or
+     * `signature`.
+     */
+    uint64_t part, parts;
+    sw_verify_file_fn on_file; /* called for each file at the end; may be NULL */
+    void *file_ctx;
     sw_open_options open;
     sw_work_options work;
     const char *digests; /* a digest list to hold it against, whatever the level; or NULL */
@@ -172,6 +197,12 @@ typedef struct sw_verify_options {
      * from SW_LEVEL_DIGEST on, what is tied is compared. */
 } sw_verify_options;
 
+/* What no CRC and no digest vouches for after a run of verify. */
+typedef struct sw_not_checked {
+    uint64_t tensors, values; /* all or some of which */
+    uint64_t bytes;
+} sw_not_checked;
+
 typedef struct sw_verify_summary {
     char framework[32];
     char root[1024];
@@ -179,9 +210,15 @@ typedef struct sw_verify_summary {
     uint64_t tensor_bytes;
     bool has_step; /* it tells of which step of the run it is: */
     uint64_t step;
-    sw_tally tally;           /* read, checked, unchecked */
-    bool nothing_to_check;    /* the digest level found no CRC or digest at all */
-    uint64_t listed_tensors;  /* in the digest list */
+    sw_tally tally;          /* read, checked, unchecked */
+    bool nothing_to_check;   /* the digest level found no CRC or digest at all */
+    uint64_t chosen_tensors; /* that options.tensors names; of those without a defect */
+    bool nothing_chosen;     /* it names none */
+    sw_not_checked without;  /* read, and nothing there vouches for them */
+    sw_not_checked left_out; /* not read, as was asked */
+    uint64_t other_bytes;    /* of the folder's files, of no tensor and no value; not vouched for */
+    uint64_t other_files;    /* they lie in */
+    uint64_t listed_tensors; /* in the digest list */
     uint64_t matched_tensors; /* whose digest is the listed one */
     bool nothing_listed;      /* no name of the digest list is in the checkpoint */
     /* Of the model that it was held against: */

@@ -164,8 +164,8 @@ static void see(void *ctx, const swi_digest_part *leaf)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
-static sw_status run(const swi_source *source, gather *g, const sw_work_options *work,
-                     swi_stats *out, sw_tally *tally, sw_error *err)
+static sw_status run(const swi_source *source, gather *g, const bool *want,
+                     const sw_work_options *work, swi_stats *out, sw_error *err)
 {
     size_t count = sw_catalog_tensor_count(source->catalog);
     void *all = NULL, *failed = NULL, *digests = NULL;
@@ -175,12 +175,12 @@ static sw_status run(const swi_source *source, gather *g, const sw_work_options 
     if (status == SW_OK)
         status = swi_alloc_array(count, sizeof(swi_digest), &digests, err);
     g->all = all;
-    const swi_digest_in in = {.see = see, .see_ctx = g, .failed = failed};
+    const swi_digest_in in = {.want = want, .see = see, .see_ctx = g, .failed = failed};
     if (status == SW_OK)
-        status = swi_catalog_digests(source, &in, work, digests, tally, err);
+        status = swi_catalog_digests(source, &in, work, digests, NULL, err);
     for (size_t i = 0; i < count && status == SW_OK; i++) {
         out[i] = (swi_stats){0};
-        if (((const bool *)failed)[i])
+        if (((const bool *)failed)[i] || (want != NULL && !want[i]))
             continue;
         out[i] = g->all[i].stats;
         out[i].known = true;
@@ -192,14 +192,14 @@ static sw_status run(const swi_source *source, gather *g, const sw_work_options 
     return status;
 }
 
-sw_status swi_catalog_stats(const swi_source *source, const sw_work_options *work, swi_stats *out,
-                            sw_tally *tally, sw_error *err)
+sw_status swi_catalog_stats(const swi_source *source, const bool *want, const sw_work_options *work,
+                            swi_stats *out, sw_error *err)
 {
     gather g = {0};
     int rc = pthread_mutex_init(&g.lock, NULL);
     if (rc != 0)
         return swi_fail_errno(err, rc, "pthread_mutex_init");
-    sw_status status = run(source, &g, work, out, tally, err);
+    sw_status status = run(source, &g, want, work, out, err);
     (void)pthread_mutex_destroy(&g.lock);
     return status;
 }

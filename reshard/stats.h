@@ -13,8 +13,8 @@ typedef struct swi_stats {
     swi_digest content;                 /* to find duplicates: the tensor's digest */
 } swi_stats;
 
-/* All tensors, in parallel; out[i] by index. *tally (may be NULL) is added to. */
-SW_MUST_USE sw_status swi_catalog_stats(const swi_source *source, const sw_work_options *work,
-                                        swi_stats *out, sw_tally *tally, sw_error *err);
+/* The wanted tensors (by index; NULL: all), in parallel; out[i] by index. */
+SW_MUST_USE sw_status swi_catalog_stats(const swi_source *source, const bool *want,
+                                        const sw_work_options *work, swi_stats *out, sw_error *err);
 
 #endif

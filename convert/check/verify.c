@@ -7,8 +7,8 @@
 #include "check/replica_check.h"
 #include "check/signature_check.h"
 #include "check/verify_model.h"
+#include "check/verify_portion.h"
 #include "check/verify_values.h"
-#include "check/vouched.h"
 #include "run/step_found.h"
 #include "run/times_check.h"
 #include "scan.h"
@@ -110,40 +110,21 @@ static void describe(const sw_checkpoint *c, sw_verify_summary *s)
     }
 }
 
-/* What blobs do not cover, by those who know it. */
-static sw_status audit(const sw_checkpoint *c, const sw_verify_options *options, sw_report *report,
-                       sw_tally *tally, sw_error *err)
-{
-    swi_audit_in in = {.checkpoint = c, .work = &options->work, .report = report};
-    const swi_framework *framework = swi_checkpoint_framework(c);
-    if (framework->audit == NULL)
-        return SW_OK;
-    sw_status st = swi_vouched_make(&in.vouched, err);
-    if (st == SW_OK)
-        st = framework->audit(&in, err);
-    for (size_t i = 0; st == SW_OK && i < swi_vouched_count(in.vouched); i++) {
-        swi_vouched_file f;
-        swi_vouched_at(in.vouched, i, &f);
-        tally->checked_bytes += f.checked;
-        tally->unchecked_bytes += f.without;
-    }
-    swi_vouched_free(in.vouched);
-    return st;
-}
-
 /* Whether an error of reading is of the files themselves: the scan has told of it already. */
 static bool told_by_scan(sw_status st)
 {
     return describes_checkpoint(st) || st == SW_ERR_UNSUPPORTED;
 }
 
-static sw_status check_replicas(const sw_checkpoint *c, sw_report *report, sw_error *err)
+static sw_status check_replicas(const swi_verify_portion *portion, sw_report *report, sw_error *err)
 {
-    size_t count = sw_catalog_tensor_count(sw_checkpoint_catalog(c));
+    size_t count = sw_catalog_tensor_count(sw_checkpoint_catalog(portion->checkpoint));
     for (uint32_t i = 0; i < count; i++) {
         bool equal;
         sw_error cause = {0};
-        sw_status st = swi_replica_check(c, i, report, &equal, &cause);
+        sw_status st = SW_OK;
+        if (portion->tensors[i])
+            st = swi_replica_check(portion->checkpoint, i, report, &equal, &cause);
         if (st != SW_OK && !told_by_scan(st)) {
             if (err != NULL)
                 *err = cause;
@@ -153,19 +134,40 @@ static sw_status check_replicas(const sw_checkpoint *c, sw_report *report, sw_er
     return SW_OK;
 }
 
-static sw_status check_bytes(const sw_checkpoint *c, const sw_verify_options *options,
-                             sw_report *report, sw_verify_summary *s, sw_error *err)
+/* What blobs do not cover, by those who know it; and the other files of the folder. */
+static sw_status check_rest(const swi_verify_portion *portion, sw_report *report, sw_tally *tally,
+                            sw_error *err)
 {
-    swi_source source = swi_checkpoint_source(c);
-    sw_limits limits = sw_limits_resolve(options->open.limits);
-    sw_tally others = {0};
-    sw_status st = swi_scan(&source, &options->work, report, &s->tally, err);
+    const swi_audit_in in = {.checkpoint = portion->checkpoint,
+                             .work = &portion->options->work,
+                             .report = report,
+                             .vouched = portion->vouched};
+    const swi_framework *framework = swi_checkpoint_framework(portion->checkpoint);
+    sw_status st = framework->audit != NULL ? framework->audit(&in, err) : SW_OK;
+    for (size_t i = 0; st == SW_OK && i < swi_vouched_count(portion->vouched); i++) {
+        swi_vouched_file f;
+        swi_vouched_at(portion->vouched, i, &f);
+        tally->checked_bytes += f.checked;
+        tally->unchecked_bytes += f.without;
+    }
     if (st == SW_OK)
-        st = check_replicas(c, report, err);
+        st = swi_folder_check(portion->checkpoint, report, portion->vouched, err);
+    return st;
+}
+
+static sw_status check_bytes(const swi_verify_portion *portion, sw_report *report,
+                             sw_verify_summary *s, sw_error *err)
+{
+    const swi_source source = swi_checkpoint_source(portion->checkpoint);
+    const swi_scan_in in = {.work = &portion->options->work,
+                            .portion = portion->blobs,
+                            .files = portion->files,
+                            .without = portion->without};
+    sw_status st = swi_scan(&source, &in, report, &s->tally, err);
     if (st == SW_OK)
-        st = audit(c, options, report, &s->tally, err);
-    if (st == SW_OK)
-        st = swi_folder_check(c, &limits, report, &others, err);
+        st = check_replicas(portion, report, err);
+    if (st == SW_OK && portion->rest)
+        st = check_rest(portion, report, &s->tally, err);
     s->nothing_to_check = s->tally.checked_bytes == 0 && s->tally.unchecked_bytes > 0;
     return st;
 }
@@ -188,6 +190,17 @@ static sw_status check_digests(const sw_checkpoint *c, const sw_verify_options *
     return st;
 }
 
+static sw_status check_values(const swi_verify_portion *portion, sw_report *report, sw_error *err)
+{
+    const sw_checkpoint *c = portion->checkpoint;
+    sw_status st = swi_verify_values(c, portion->tensors, &portion->options->work, report, err);
+    if (st == SW_OK)
+        st = swi_steps_check(c, report, err);
+    if (st == SW_OK)
+        st = swi_times_check(c, report, err);
+    return st;
+}
+
 /* What keeps the checkpoint from being held against its signature is a finding, as elsewhere. */
 static sw_status check_signed(const sw_checkpoint *c, const swi_signed *s,
                               const sw_verify_options *options, sw_report *report,
@@ -206,26 +219,31 @@ static sw_status check_signed(const sw_checkpoint *c, const swi_signed *s,
     return st;
 }
 
+/* Everything that is asked of a checkpoint that could be opened. */
 static sw_status check_open(const sw_checkpoint *c, const char *path, const swi_signed *s,
                             const sw_verify_options *o, sw_report *report, sw_verify_summary *sum,
                             sw_error *err)
 {
-    describe(c, sum);
-    sw_status st = find_step(c, path, report, sum, err);
-    if (st == SW_OK && (o->level == 0 || o->level >= SW_LEVEL_DIGEST))
-        st = check_bytes(c, o, report, sum, err);
-    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
-        st = swi_verify_values(c, &o->work, report, err);
-    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
-        st = swi_steps_check(c, report, err);
-    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
-        st = swi_times_check(c, report, err);
     const bool rows = swi_checkpoint_rows_left(c) == SWI_ROWS_OF_MODEL; /* said already */
+    swi_verify_portion portion;
+    describe(c, sum);
+    sw_status st = swi_verify_portion_make(c, o, report, &portion, err);
+    if (st == SW_OK)
+        st = find_step(c, path, report, sum, err);
+    if (st == SW_OK && portion.reads)
+        st = check_bytes(&portion, report, sum, err);
+    if (st == SW_OK && o->level >= SW_LEVEL_VALUES)
+        st = check_values(&portion, report, err);
     if (st == SW_OK && !rows && (o->open.config != NULL || o->open.map != NULL))
         st = swi_verify_model(c, o, report, sum, err);
     if (st == SW_OK && o->digests != NULL)
         st = check_digests(c, o, report, sum, err);
-    return st == SW_OK ? check_signed(c, s, o, report, sum, err) : st;
+    if (st == SW_OK)
+        st = check_signed(c, s, o, report, sum, err);
+    if (st == SW_OK)
+        st = swi_verify_account(&portion, sum, err);
+    swi_verify_portion_free(&portion);
+    return st;
 }
 
 /* Files that are no checkpoint may be signed too. */
@@ -266,6 +284,10 @@ sw_status sw_verify(const char *path, const sw_verify_options *options, sw_repor
         return swi_fail(err, SW_ERR_ARG, "sw_verify: path, report and out are needed");
     const sw_verify_options *o = options ? options : &defaults;
     sw_status st = SW_OK;
+    if ((o->digests != NULL || o->signature != NULL) && (o->tensors != NULL || o->parts != 0))
+        return swi_fail(err, SW_ERR_ARG,
+                        "sw_verify: digest lists and signatures are of a whole checkpoint, not of "
+                        "some tensors or a part");
     if (o->signature != NULL)
         st = swi_signed_open(o, report, &s, &sum.signature, err);
     if (st == SW_OK)

@@ -121,8 +121,8 @@ static sw_status find_duplicates(const sw_catalog *catalog, const swi_stats *sta
     return st;
 }
 
-sw_status swi_verify_values(const sw_checkpoint *checkpoint, const sw_work_options *work,
-                            sw_report *report, sw_error *err)
+sw_status swi_verify_values(const sw_checkpoint *checkpoint, const bool *want,
+                            const sw_work_options *work, sw_report *report, sw_error *err)
 {
     const swi_source source = swi_checkpoint_source(checkpoint);
     size_t count = sw_catalog_tensor_count(source.catalog);
@@ -131,7 +131,7 @@ sw_status swi_verify_values(const sw_checkpoint *checkpoint, const sw_work_optio
     if (st != SW_OK)
         return st;
     swi_stats *stats = room;
-    st = swi_catalog_stats(&source, work, stats, NULL, err);
+    st = swi_catalog_stats(&source, want, work, stats, err);
     for (size_t i = 0; i < count && st == SW_OK; i++) {
         sw_tensor_info info;
         sw_catalog_tensor(source.catalog, i, &info);

@@ -5,11 +5,11 @@
 #include "framework.h"
 
 /*
- * Reads every tensor once. Findings: "nan", "infinity", "suspicious-duplicate" (warnings),
- * "all-zero", "constant", "duplicate" (notes). Tensors that are damaged or cannot be read are
- * passed over: other levels tell of them.
+ * Reads every wanted tensor (by index) once. Findings: "nan", "infinity", "suspicious-duplicate"
+ * (warnings), "all-zero", "constant", "duplicate" (notes). Tensors that are damaged or cannot be
+ * read are passed over: other levels tell of them.
  */
-SW_MUST_USE sw_status swi_verify_values(const sw_checkpoint *checkpoint,
+SW_MUST_USE sw_status swi_verify_values(const sw_checkpoint *checkpoint, const bool *want,
                                         const sw_work_options *work, sw_report *report,
                                         sw_error *err);
 

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/names.h"
 #include "base/report.h"
+#include "check/vouched.h"
 #include "container/foreign.h"
 
 #define BUFFER_BYTES ((size_t)1 << 20)
@@ -17,10 +18,10 @@ typedef struct walk {
     const sw_checkpoint *checkpoint;
     const sw_limits *limits;
     sw_report *report;
+    swi_vouched *vouched;
     swi_names *known;   /* files that the catalog reads */
     swi_names *folders; /* "" first */
     uint8_t *buffer;
-    swi_blob_check tally;
     uint64_t files;
 } walk;
 
@@ -60,9 +61,14 @@ static sw_status visit(void *ctx, const swi_entry *entry, sw_error *err)
         swi_names_find(w->known, entry->path, strlen(entry->path)) >= 0)
         return SW_OK;
     sw_error cause = {0};
+    swi_blob_check found = {0};
     sw_status st = swi_foreign_check(swi_checkpoint_store(w->checkpoint), entry->path, w->limits,
-                                     w->buffer, BUFFER_BYTES, w->report, &w->tally, &cause);
-    return st == SW_OK ? SW_OK : unless_forbidden(w, entry->path, &cause, err);
+                                     w->buffer, BUFFER_BYTES, w->report, &found, &cause);
+    if (st != SW_OK)
+        st = unless_forbidden(w, entry->path, &cause, err);
+    const swi_vouched_file f = {
+        .path = entry->path, .bytes = entry->bytes, .checked = found.checked_bytes};
+    return st == SW_OK ? swi_vouched_add(w->vouched, &f, err) : st;
 }
 
 static sw_status visit_folder(walk *w, const char *path, sw_error *err)
@@ -85,10 +91,11 @@ static sw_status list_known(walk *w, sw_error *err)
     return st;
 }
 
-sw_status swi_folder_check(const sw_checkpoint *checkpoint, const sw_limits *limits,
-                           sw_report *report, sw_tally *tally, sw_error *err)
+sw_status swi_folder_check(const sw_checkpoint *checkpoint, sw_report *report, swi_vouched *vouched,
+                           sw_error *err)
 {
-    walk w = {.checkpoint = checkpoint, .limits = limits, .report = report};
+    const sw_limits limits = swi_checkpoint_limits(checkpoint);
+    walk w = {.checkpoint = checkpoint, .limits = &limits, .report = report, .vouched = vouched};
     uint32_t id;
     if (swi_checkpoint_alone(checkpoint))
         return SW_OK;
@@ -111,8 +118,6 @@ sw_status swi_folder_check(const sw_checkpoint *checkpoint, const sw_limits *lim
             st = visit_folder(&w, (const char *)path.data, err);
         swi_buf_free(&path);
     }
-    tally->checked_bytes += w.tally.checked_bytes;
-    tally->unchecked_bytes += w.tally.unchecked_bytes;
     free(w.buffer);
     swi_names_free(w.folders);
     swi_names_free(w.known);

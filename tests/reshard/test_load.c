@@ -203,7 +203,7 @@ static void test_scan_finds_each_flip(void **state)
             memcpy(damaged, w.tensors[id].name, sizeof damaged);
         }
         assert_ok(sw_report_make(&report, &err), &err);
-        assert_ok(swi_scan(&w.source, &work, report, &tally, &err), &err);
+        assert_ok(swi_scan(&w.source, &(swi_scan_in){.work = &work}, report, &tally, &err), &err);
         assert_int_equal(sw_report_count(report), damaged[0] != '\0');
         if (damaged[0] != '\0') {
             assert_string_equal(sw_report_at(report, 0)->code, "crc-mismatch");
@@ -276,7 +276,8 @@ static void test_scan_is_stopped(void **state)
     sw_work_options work = {.progress = stop_at_once, .progress_ctx = &last};
     (void)state;
     world_make(&w, 13001);
-    assert_int_equal(swi_scan(&w.source, &work, NULL, &tally, &err), SW_ERR_CANCELED);
+    assert_int_equal(swi_scan(&w.source, &(swi_scan_in){.work = &work}, NULL, &tally, &err),
+                     SW_ERR_CANCELED);
     assert_error(&err, SW_ERR_CANCELED, "stopped as asked");
     assert_true(last.total_bytes > 0);
     assert_int_equal(tally.read_bytes, 0);
