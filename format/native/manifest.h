@@ -16,8 +16,13 @@
 #define SWI_NATIVE_MAJOR 1
 #define SWI_NATIVE_MINOR 0
 #define SWI_SAVE_ID_BYTES 16
+/* Room for the name of a shard file. */
+#define SWI_NATIVE_SHARD_NAME 40
 #define SWI_NATIVE_RANKS_MAX 16384U
 #define SWI_NATIVE_MESH_AXES_MAX 8U
+
+/* rank-RRRRR-of-WWWWW.sws */
+void swi_native_shard_name(uint32_t rank, uint32_t world, char name[SWI_NATIVE_SHARD_NAME]);
 
 typedef struct swi_native_axis {
     const char *name;
@@ -86,14 +91,15 @@ SW_MUST_USE sw_status swi_native_manifest_write(swi_native_manifest *manifest, s
                                                 sw_error *err);
 /*
  * SW_ERR_UNSUPPORTED: another major version, by name. SW_ERR_FORMAT: no manifest, or not as NAT-5
- * has it, with the position. SW_ERR_CORRUPT: the root does not fit. Names of files are plain names
- * (no '/', no leading '.'), distinct.
+ * has it, with the position. SW_ERR_LIMIT: more of something than any has. SW_ERR_CORRUPT: the root
+ * does not fit. Names of files are as NAT-5 has them: plain and distinct.
  */
 SW_MUST_USE sw_status swi_native_manifest_read(const uint8_t *data, size_t size,
                                                const sw_limits *limits, swi_native_manifest *out,
                                                sw_error *err);
 void swi_native_manifest_free(swi_native_manifest *manifest);
-/* Whether the first bytes of a file are those of a manifest: format is "shardwright". */
+/* Whether the first bytes of a file are those of a manifest: format is "shardwright", or they are
+ * cut within the assets, which come before it. */
 bool swi_native_manifest_looks(const uint8_t *head, size_t size);
 
 #endif
