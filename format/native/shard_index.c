@@ -213,13 +213,13 @@ static sw_status fit(record *r, const swi_native_shape *shape, sw_error *err)
 {
     uint64_t chunks;
     if (r->kind == SWI_PIECE_WHOLE && !fill_whole(&r->piece, shape))
-        return bad_piece(r, 0, err, "is all of a tensor that has no elements");
+        return bad_piece(r, 0, err, "is all of a tensor without elements");
     if (r->kind == SWI_PIECE_BOX && r->axes != shape->axes)
         return bad_piece(r, 5, err, "has another number of axes than the tensor");
     if (!inside(&r->piece, shape))
         return bad_piece(r, SWI_PIECE_BYTES, err, "reaches out of the tensor");
     if (!swi_native_grid_count(&r->piece, shape->element_bytes, &chunks) || chunks != r->chunks)
-        return bad_piece(r, 8, err, "is cut into chunks of more than 4194304 bytes");
+        return bad_piece(r, 8, err, "has chunks of more than 4194304 bytes");
     return SW_OK;
 }
 
