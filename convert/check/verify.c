@@ -267,7 +267,8 @@ static sw_status check_checkpoint(const char *path, const swi_signed *s, const s
     }
     if (recognised && describes_checkpoint(st))
         return as_finding(&cause, report, err);
-    if (!recognised && st == SW_ERR_FORMAT && s->format == SW_SIGNATURE_OMS)
+    const bool of_files = o->signature != NULL && s->format != SW_SIGNATURE_SHARDWRIGHT;
+    if (!recognised && st == SW_ERR_FORMAT && of_files)
         return note_no_checkpoint(&cause, report, err);
     if (err != NULL)
         *err = cause;

@@ -7,7 +7,7 @@ import sys
 
 BINARY = os.environ.get("SHARDWRIGHT", "build/shardwright")
 SOURCE_DIR = os.environ.get("SOURCE_DIR", ".")
-VERBS = ("inspect", "verify", "convert", "plan", "diff", "hash", "cat", "demo")
+VERBS = ("inspect", "verify", "convert", "plan", "diff", "hash", "sign", "cat", "demo")
 
 failures = []
 checks = 0
