@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "cast.h"
+#include "places.h"
 #include "pool.h"
 #include "view.h"
 
@@ -32,9 +33,8 @@ typedef struct digest_worker {
     uint32_t tensor;
     uint64_t leaf;
     uint64_t leaf_count;
-    swi_view view; /* open on `viewed` */
+    swi_view view;
     bool has_view;
-    uint32_t viewed;
     uint8_t *raw;
     uint8_t *cast; /* NULL: nothing is cast */
     sw_tally tally;
@@ -48,35 +48,6 @@ sw_dtype swi_digest_dtype(sw_dtype dtype, sw_dtype as)
 }
 
 /* ---- the order ---------------------------------------------------------------------------- */
-
-typedef struct place {
-    uint32_t tensor, file;
-    uint64_t offset;
-} place;
-
-static int by_place(const void *left, const void *right)
-{
-    const place *a = left, *b = right;
-    if (a->file != b->file)
-        return a->file < b->file ? -1 : 1;
-    if (a->offset != b->offset)
-        return a->offset < b->offset ? -1 : 1;
-    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
-}
-
-static place place_of(const sw_catalog *catalog, uint32_t tensor, const sw_tensor_info *info)
-{
-    place p = {.tensor = tensor, .file = UINT32_MAX};
-    if (info->piece_count > 0) {
-        swi_piece piece;
-        swi_blob blob;
-        swi_tensor_piece(catalog, tensor, 0, &piece);
-        swi_catalog_blob(catalog, piece.blob, &blob);
-        p.file = blob.file;
-        p.offset = blob.offset_bytes;
-    }
-    return p;
-}
 
 /* Damaged tensors end it, or are marked. */
 static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, const sw_tensor_info *info,
@@ -95,7 +66,8 @@ static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, const sw_t
                     swi_quote_str(&room, info->name), sw_status_name(defect));
 }
 
-static sw_status fill_places(digest_run *r, place *places, uint64_t *bytes, sw_error *err)
+/* The wanted tensors, and their bytes. */
+static sw_status fill_order(digest_run *r, uint64_t *bytes, sw_error *err)
 {
     const sw_catalog *catalog = r->source.catalog;
     for (uint32_t i = 0; i < sw_catalog_tensor_count(catalog); i++) {
@@ -109,7 +81,7 @@ static sw_status fill_places(digest_run *r, place *places, uint64_t *bytes, sw_e
             return status;
         if (skip)
             continue;
-        places[r->count++] = place_of(catalog, i, &info);
+        r->order[r->count++] = i;
         if (!swi_add_u64(*bytes, info.bytes, bytes))
             *bytes = UINT64_MAX;
     }
@@ -118,22 +90,14 @@ static sw_status fill_places(digest_run *r, place *places, uint64_t *bytes, sw_e
 
 static sw_status make_order(digest_run *r, uint64_t *bytes, sw_error *err)
 {
-    size_t count = sw_catalog_tensor_count(r->source.catalog);
-    void *places = NULL, *room = NULL;
-    sw_status status = swi_alloc_array(count, sizeof(place), &places, err);
-    if (status == SW_OK)
-        status = fill_places(r, places, bytes, err);
-    if (status == SW_OK)
-        status = swi_alloc_array(r->count, sizeof *r->order, &room, err);
-    if (status == SW_OK) {
-        r->order = room;
-        if (r->count > 1)
-            qsort(places, r->count, sizeof(place), by_place);
-        for (uint32_t i = 0; i < r->count; i++)
-            r->order[i] = ((const place *)places)[i].tensor;
-    }
-    free(places);
-    return status;
+    void *room;
+    sw_status status =
+        swi_alloc_array(sw_catalog_tensor_count(r->source.catalog), sizeof *r->order, &room, err);
+    if (status != SW_OK)
+        return status;
+    r->order = room;
+    status = fill_order(r, bytes, err);
+    return status == SW_OK ? swi_sort_by_place(r->source.catalog, r->order, r->count, err) : status;
 }
 
 /* ---- the work ----------------------------------------------------------------------------- */
@@ -159,14 +123,11 @@ static bool take(void *ctx, void *arg)
 
 static sw_status open_view(digest_run *r, digest_worker *w, sw_error *err)
 {
-    if (w->has_view && w->viewed == w->tensor)
+    if (w->has_view && w->view.tensor == w->tensor)
         return SW_OK;
-    if (w->has_view)
-        swi_view_close(&w->view);
-    w->has_view = false;
-    sw_status status = swi_view_open(&r->source, w->tensor, &w->view, err);
+    sw_status status = w->has_view ? swi_view_turn(&w->view, w->tensor, err)
+                                   : swi_view_open(&r->source, w->tensor, &w->view, err);
     w->has_view = status == SW_OK;
-    w->viewed = w->tensor;
     return status;
 }
 
@@ -262,13 +223,8 @@ static void worker_end(digest_worker *w, sw_tally *tally)
         swi_view_close(&w->view);
     free(w->raw);
     free(w->cast);
-    if (tally == NULL)
-        return;
-    tally->read_bytes += w->tally.read_bytes;
-    tally->checked_bytes += w->tally.checked_bytes;
-    tally->cast_elements += w->tally.cast_elements;
-    tally->cast_overflows += w->tally.cast_overflows;
-    tally->cast_underflows += w->tally.cast_underflows;
+    if (tally != NULL)
+        swi_tally_add(tally, &w->tally);
 }
 
 /* What a thread needs besides its share of decoded chunks. */

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "execute_parts.h"
-#include "owners.h"
+#include "leftovers.h"
 
 #define BOUNCE_MAX ((uint64_t)512 << 10)
 /* A thread that would get less is not started. */
@@ -141,46 +141,6 @@ static sw_status work_unit(void *ctx, void *worker, sw_error *err)
     return swi_unit_do(worker, err);
 }
 
-static void add_tally(sw_tally *sum, const sw_tally *t)
-{
-    sum->read_bytes += t->read_bytes;
-    sum->written_bytes += t->written_bytes;
-    sum->checked_bytes += t->checked_bytes;
-    sum->unchecked_bytes += t->unchecked_bytes;
-    sum->cast_elements += t->cast_elements;
-    sum->cast_overflows += t->cast_overflows;
-    sum->cast_underflows += t->cast_underflows;
-}
-
-/* ---- records that did not pass whole -----------------------------------------------------------
- */
-
-typedef struct leftover {
-    swi_fetch *fetch;
-    swi_owners *owners; /* made when first needed */
-    bool resumed;
-} leftover;
-
-/*
- * Given up for want of room, or cut because an earlier run had finished the other files: read once
- * more as a whole. A record of which less was asked for is only counted.
- */
-static sw_status see_to(void *ctx, uint32_t blob, bool partial, uint64_t seen_bytes, sw_error *err)
-{
-    leftover *l = ctx;
-    if (partial && !l->resumed) {
-        l->fetch->tally->unchecked_bytes += seen_bytes;
-        return SW_OK;
-    }
-    sw_status status = SW_OK;
-    if (l->owners == NULL)
-        status = swi_owners_make(l->fetch->source->catalog, &l->owners, err);
-    if (status != SW_OK)
-        return status;
-    const swi_blob_label label = swi_owner_label(l->owners, blob);
-    return swi_fetch_check(l->fetch, blob, &label, err);
-}
-
 static bool any_skipped(const swi_run *run)
 {
     for (uint32_t f = 0; f < sw_catalog_file_count(run->target); f++)
@@ -290,13 +250,9 @@ sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally 
     status = swi_pool_run(&p.pool, &job, p.workers, p.worker_count, in->work,
                           swi_outputs_bytes(p.outputs), err);
     if (status == SW_OK) {
-        leftover left = {
-            .fetch = &((swi_worker *)p.workers[0])->fetch,
-            .resumed = any_skipped(&run),
-        };
         sw_error error = {0};
-        status = swi_crc_track_left(p.track, see_to, &left, &error);
-        swi_owners_free(left.owners);
+        status =
+            swi_fetch_leftovers(&((swi_worker *)p.workers[0])->fetch, any_skipped(&run), &error);
         if (status == SW_OK && run.digests != NULL)
             status = digest_empty(&run, &error);
         if (status != SW_OK) {
@@ -306,7 +262,7 @@ sw_status swi_execute_job(const swi_execute_in *in, sw_report *report, sw_tally 
         }
     }
     for (uint32_t i = 0; i < p.worker_count && tally != NULL; i++)
-        add_tally(tally, &((const swi_worker *)p.workers[i])->tally);
+        swi_tally_add(tally, &((const swi_worker *)p.workers[i])->tally);
 done:
     if (p.outputs != NULL) {
         sw_status ended = swi_outputs_end(p.outputs, status == SW_OK, tally, err);

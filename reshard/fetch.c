@@ -27,6 +27,7 @@ typedef struct job {
     const swi_blob_want *want;
     const swi_extent *extent;
     bool tracked; /* the record's CRC is followed */
+    bool apart;   /* or it is compared apart from this, or not looked at: not counted here */
     bool wait;    /* for what another thread decodes; else the move is left: */
     bool left;
 } job;
@@ -61,7 +62,7 @@ static sw_status note_passed(const job *j, uint64_t at, uint64_t size, uint32_t 
 {
     j->fetch->tally->read_bytes += size;
     if (!j->tracked) {
-        if (!j->extent->has_crc) /* else it was checked as a whole */
+        if (!j->apart)
             j->fetch->tally->unchecked_bytes += size;
         return SW_OK;
     }
@@ -122,7 +123,7 @@ static sw_status read_span(const job *j, const swi_span *span, uint8_t *bounce, 
         status = note_passed(j, at, span->bytes, swi_crc32(0, bounce, span->bytes), err);
     } else {
         j->fetch->tally->read_bytes += span->bytes;
-        if (j->tracked || !j->extent->has_crc)
+        if (!j->apart)
             j->fetch->tally->unchecked_bytes += span->bytes;
     }
     if (status != SW_OK)
@@ -369,8 +370,8 @@ static sw_status run_move(job *j, const swi_move *move, uint8_t *window, sw_erro
     /* A strided record, or a part of a larger one, does not pass in pieces that add up. */
     j->tracked = f->track != NULL && extent->has_crc && !extent->strided &&
                  extent->start_bytes == 0 && j->blob->bytes == extent->stored_bytes;
-    if (extent->has_crc && !j->tracked && f->track != NULL &&
-        swi_crc_track_claim(f->track, j->blob_id)) {
+    j->apart = extent->has_crc && !j->tracked && !(f->track != NULL && f->only_passing);
+    if (j->apart && f->track != NULL && swi_crc_track_claim(f->track, j->blob_id)) {
         const swi_blob_label label = {
             .file = swi_catalog_path(f->source->catalog, j->blob->file),
             .name = j->name,

@@ -11,6 +11,7 @@ typedef struct swi_fetch {
     const swi_source *source; /* with `decoded` when some of its blobs are encoded */
     swi_extents *extents;
     swi_crc_track *track; /* NULL: CRCs are left alone */
+    bool only_passing;    /* nothing is read for a CRC alone: what does not pass is unchecked */
     sw_report *report;    /* for CRCs that differ; may be NULL */
     uint8_t *bounce;      /* this thread's own */
     size_t bounce_bytes;  /* at least SWI_BOUNCE_MIN, and the largest encoded record */

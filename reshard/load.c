@@ -26,46 +26,66 @@ static sw_status check_tensor(const sw_catalog *catalog, uint32_t tensor, sw_ten
     return SW_OK;
 }
 
-/* Room for records, and for decoded chunks if no one else keeps them. */
-static sw_status make_room(swi_view *v, sw_error *err)
+static sw_status make_bounce(swi_view *v, uint64_t stored_bytes, sw_error *err)
 {
-    const swi_chunk_sizes sizes = swi_chunk_sizes_of_tensor(v->source.catalog, v->tensor);
+    size_t need = stored_bytes > SWI_VIEW_BOUNCE ? (size_t)stored_bytes : SWI_VIEW_BOUNCE;
     void *bounce;
-    v->bounce_bytes = SWI_VIEW_BOUNCE;
-    if (v->bounce_bytes < sizes.stored)
-        v->bounce_bytes = (size_t)sizes.stored;
-    sw_status status = swi_alloc_array(v->bounce_bytes, 1, &bounce, err);
+    if (v->bounce_bytes >= need)
+        return SW_OK;
+    sw_status status = swi_alloc_array(need, 1, &bounce, err);
     if (status != SW_OK)
         return status;
+    free(v->bounce);
     v->bounce = bounce;
-    if (sizes.raw == 0 || v->source.decoded != NULL)
+    v->bounce_bytes = need;
+    return SW_OK;
+}
+
+/* Room for decoded chunks, if no one else keeps them. */
+static sw_status make_decoded(swi_view *v, uint64_t raw_bytes, sw_error *err)
+{
+    if (v->own != NULL) { /* of another tensor */
+        swi_decoded_free(v->own);
+        v->source.decoded = v->own = NULL;
+    }
+    if (raw_bytes == 0 || v->source.decoded != NULL)
         return SW_OK;
-    uint64_t slots = DECODED_BYTES / sizes.raw;
+    uint64_t slots = DECODED_BYTES / raw_bytes;
     slots = slots < v->cover.piece_count ? slots : v->cover.piece_count;
     slots = slots < SWI_DECODED_SLOTS_MAX ? slots : SWI_DECODED_SLOTS_MAX;
-    status = swi_decoded_make(slots > 0 ? (uint32_t)slots : 1, sizes.raw, &v->own, err);
+    sw_status status = swi_decoded_make(slots > 0 ? (uint32_t)slots : 1, raw_bytes, &v->own, err);
     v->source.decoded = v->own;
     return status;
+}
+
+/* The view has its source. */
+static sw_status set_tensor(swi_view *v, uint32_t tensor, bool once, sw_error *err)
+{
+    const sw_catalog *catalog = v->source.catalog;
+    sw_status status = check_tensor(catalog, tensor, &v->info, err);
+    if (status != SW_OK)
+        return status;
+    v->tensor = tensor;
+    status = swi_cover_make(catalog, tensor, once, &v->cover, err);
+    if (status != SW_OK)
+        return status;
+    const swi_chunk_sizes sizes = swi_chunk_sizes_of_tensor(catalog, tensor);
+    status = make_bounce(v, sizes.stored, err);
+    return status == SW_OK ? make_decoded(v, sizes.raw, err) : status;
 }
 
 static sw_status open_view(const swi_source *source, uint32_t tensor, bool once, swi_view *out,
                            sw_error *err)
 {
-    swi_view v = {.source = *source, .tensor = tensor};
-    sw_status status = check_tensor(source->catalog, tensor, &v.info, err);
-    if (status != SW_OK)
-        return status;
-    status = swi_cover_make(source->catalog, tensor, once, &v.cover, err);
+    swi_view v = {.source = *source};
+    sw_status status = set_tensor(&v, tensor, once, err);
     if (status == SW_OK)
         status = swi_extents_make(source, EXTENT_SLOTS, &v.extents, err);
     if (status == SW_OK)
-        status = make_room(&v, err);
-    if (status != SW_OK) {
+        *out = v;
+    else
         swi_view_close(&v);
-        return status;
-    }
-    *out = v;
-    return SW_OK;
+    return status;
 }
 
 sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out, sw_error *err)
@@ -79,6 +99,15 @@ sw_status swi_view_open_pieces(const swi_source *source, uint32_t tensor, swi_vi
     return open_view(source, tensor, false, out, err);
 }
 
+sw_status swi_view_turn(swi_view *view, uint32_t tensor, sw_error *err)
+{
+    swi_cover_end(&view->cover);
+    sw_status status = set_tensor(view, tensor, true, err);
+    if (status != SW_OK)
+        swi_view_close(view);
+    return status;
+}
+
 void swi_view_close(swi_view *view)
 {
     swi_cover_end(&view->cover);
@@ -89,16 +118,24 @@ void swi_view_close(swi_view *view)
     *view = (swi_view){0};
 }
 
-/* The moves of the view, into `out`. */
-static sw_status fetch_moves(swi_view *view, void *out, sw_error *err)
+swi_fetch swi_view_fetch(swi_view *view)
 {
-    swi_fetch fetch = {
+    return (swi_fetch){
         .source = &view->source,
         .extents = view->extents,
+        .track = view->track,
+        .only_passing = true,
+        .report = view->report,
         .bounce = view->bounce,
         .bounce_bytes = view->bounce_bytes,
         .tally = &view->tally,
     };
+}
+
+/* The moves of the view, into `out`. */
+static sw_status fetch_moves(swi_view *view, void *out, sw_error *err)
+{
+    swi_fetch fetch = swi_view_fetch(view);
     return swi_fetch_moves(&fetch, view->tensor, &view->moves, out, err);
 }
 
@@ -148,14 +185,8 @@ static sw_status check_records(swi_view *view, sw_report *report, sw_error *err)
 {
     const sw_catalog *catalog = view->source.catalog;
     sw_status status = SW_OK;
-    swi_fetch fetch = {
-        .source = &view->source,
-        .extents = view->extents,
-        .report = report,
-        .bounce = view->bounce,
-        .bounce_bytes = view->bounce_bytes,
-        .tally = &view->tally,
-    };
+    swi_fetch fetch = swi_view_fetch(view);
+    fetch.report = report;
     for (uint64_t i = 0; i < view->info.piece_count && status == SW_OK; i++) {
         swi_piece piece;
         swi_blob blob;

@@ -6,7 +6,8 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "cast.h"
-#include "cover.h"
+#include "places.h"
+#include "steps.h"
 #include "transform.h"
 
 typedef enum need {
@@ -19,17 +20,9 @@ typedef enum need {
 typedef struct item {
     swi_cover from, to;
     swi_cover scale; /* of the factors; {0}: it is not scaled */
-    uint64_t elements;
-    uint64_t step;  /* elements of a window */
-    uint64_t outer; /* windows do not reach over a multiple of it */
+    swi_steps steps;
     need needed;
 } item;
-
-typedef struct place {
-    uint32_t tensor;
-    uint32_t file;
-    uint64_t offset;
-} place;
 
 struct swi_plan {
     const sw_catalog *source, *target;
@@ -43,47 +36,11 @@ struct swi_plan {
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* How many times as much the piece spans as it holds: a column shard of k has about k. */
-static uint64_t piece_spread(const swi_cover *cover)
+static swi_steps choose_windows(const sw_tensor_info *info, uint64_t window_bytes, const item *it)
 {
-    swi_piece piece;
-    if (cover->piece_count == 0)
-        return 1;
-    swi_tensor_piece(cover->catalog, cover->tensor, 0, &piece);
-    return (swi_piece_end(&piece) - swi_piece_first(&piece)) / swi_piece_elements(&piece);
-}
-
-/*
- * Whole rows of the innermost axes that fit; the axis that does not fit is cut in equal parts and
- * the ones outside of it are never straddled, so that windows stay boxes.
- */
-static void choose_windows(const sw_tensor_info *info, uint64_t max_elements, item *it)
-{
-    uint64_t row = 1, outer = 1;
-    for (uint32_t k = info->axes; k > 0 && outer <= max_elements; k--) {
-        row = outer;
-        outer *= (uint64_t)info->shape[k - 1];
-    }
-    if (outer <= max_elements || outer == 0) {
-        it->step = it->outer = outer != 0 ? outer : 1;
-        return;
-    }
-    uint64_t rows = outer / row, fit = max_elements / row;
-    uint64_t parts = (rows + fit - 1) / fit;
-    it->step = (rows + parts - 1) / parts * row;
-    it->outer = outer;
-}
-
-static void set_windows(const sw_tensor_info *info, uint64_t window_bytes, item *it)
-{
-    uint64_t source_bytes = (uint64_t)it->from.element_bytes + it->scale.element_bytes;
-    uint64_t from = piece_spread(&it->from), to = piece_spread(&it->to);
-    uint64_t spread = from > to ? from : to;
-    uint64_t usual = window_bytes < SWI_WINDOW_USUAL ? window_bytes : SWI_WINDOW_USUAL;
-    uint64_t wanted =
-        spread < window_bytes / SWI_RUN_WANTED ? spread * SWI_RUN_WANTED : window_bytes;
-    uint64_t bytes = spread > 1 && wanted > usual ? wanted : usual;
-    choose_windows(info, bytes > source_bytes ? bytes / source_bytes : 1, it);
+    uint64_t from = swi_cover_spread(&it->from), to = swi_cover_spread(&it->to);
+    return swi_steps_make(info, it->from.element_bytes + it->scale.element_bytes,
+                          from > to ? from : to, window_bytes);
 }
 
 /* A tensor of the source that is whole and has the shape of `to`. */
@@ -169,9 +126,8 @@ static sw_status make_item(swi_plan *plan, const swi_layout *layout, uint32_t te
     if (status != SW_OK)
         return status;
     item *it = &plan->items[tensor];
-    it->elements = to.elements;
     it->needed = find_need(plan, tensor, to.piece_count);
-    if (it->elements == 0 || it->needed == NEED_NONE)
+    if (to.elements == 0 || it->needed == NEED_NONE)
         return SW_OK;
     status = swi_cover_make(plan->source, source, true, &it->from, err);
     if (status == SW_OK && scale >= 0)
@@ -181,58 +137,20 @@ static sw_status make_item(swi_plan *plan, const swi_layout *layout, uint32_t te
     if (status != SW_OK)
         return status;
     plan->bytes += from.bytes;
-    set_windows(&to, window_bytes, it);
+    it->steps = choose_windows(&to, window_bytes, it);
     return SW_OK;
-}
-
-static int by_place(const void *left, const void *right)
-{
-    const place *a = left, *b = right;
-    if (a->file != b->file)
-        return a->file < b->file ? -1 : 1;
-    if (a->offset != b->offset)
-        return a->offset < b->offset ? -1 : 1;
-    return (a->tensor > b->tensor) - (a->tensor < b->tensor);
-}
-
-/* Where the tensor first appears in the destination; behind all files when it has no bytes. */
-static place first_place(const sw_catalog *target, uint32_t tensor)
-{
-    sw_tensor_info info;
-    place first = {.tensor = tensor, .file = UINT32_MAX, .offset = UINT64_MAX};
-    (void)sw_catalog_tensor(target, tensor, &info);
-    for (uint64_t i = 0; i < info.piece_count; i++) {
-        swi_piece piece;
-        swi_blob blob;
-        swi_tensor_piece(target, tensor, i, &piece);
-        swi_catalog_blob(target, piece.blob, &blob);
-        place at = {.tensor = tensor, .file = blob.file, .offset = blob.offset_bytes};
-        if (by_place(&at, &first) < 0)
-            first = at;
-    }
-    return first;
 }
 
 static sw_status make_order(swi_plan *plan, sw_error *err)
 {
-    void *p, *ids;
-    sw_status status = swi_alloc_array(plan->count, sizeof(place), &p, err);
+    void *ids;
+    sw_status status = swi_alloc_array(plan->count, sizeof(uint32_t), &ids, err);
     if (status != SW_OK)
         return status;
-    place *places = p;
-    status = swi_alloc_array(plan->count, sizeof(uint32_t), &ids, err);
-    if (status != SW_OK)
-        goto done;
     plan->order = ids;
     for (uint32_t t = 0; t < plan->count; t++)
-        places[t] = first_place(plan->target, t);
-    if (plan->count > 1)
-        qsort(places, plan->count, sizeof *places, by_place);
-    for (uint32_t t = 0; t < plan->count; t++)
-        plan->order[t] = places[t].tensor;
-done:
-    free(places);
-    return status;
+        plan->order[t] = t;
+    return swi_sort_by_place(plan->target, plan->order, plan->count, err);
 }
 
 static sw_status note_skipped(swi_plan *plan, swi_skip_fn skip, const void *ctx, sw_error *err)
@@ -343,14 +261,12 @@ bool swi_plan_next(const swi_plan *plan, swi_plan_cursor *cursor, swi_window *ou
     while (cursor->position < plan->count) {
         uint32_t tensor = plan->order[cursor->position];
         const item *it = &plan->items[tensor];
-        if (it->needed == NEED_NONE || cursor->at >= it->elements) {
+        uint64_t lo, hi;
+        if (it->needed == NEED_NONE || !swi_steps_next(&it->steps, &cursor->at, &lo, &hi)) {
             cursor->position++;
             cursor->at = 0;
             continue;
         }
-        uint64_t lo = cursor->at, left = it->outer - lo % it->outer;
-        uint64_t hi = lo + (left < it->step ? left : it->step);
-        cursor->at = hi;
         if (!window_needed(plan, it, lo, hi))
             continue;
         *out = (swi_window){.tensor = tensor, .lo = lo, .hi = hi};

@@ -199,3 +199,14 @@ sw_status swi_pool_run(swi_pool *pool, const swi_job *job, void *const *workers,
         cancel(pool);
     return get_error(pool, err);
 }
+
+void swi_tally_add(sw_tally *sum, const sw_tally *tally)
+{
+    sum->read_bytes += tally->read_bytes;
+    sum->written_bytes += tally->written_bytes;
+    sum->checked_bytes += tally->checked_bytes;
+    sum->unchecked_bytes += tally->unchecked_bytes;
+    sum->cast_elements += tally->cast_elements;
+    sum->cast_overflows += tally->cast_overflows;
+    sum->cast_underflows += tally->cast_underflows;
+}

@@ -46,5 +46,6 @@ void swi_pool_fail(swi_pool *pool, uint64_t unit, const sw_error *error);
 /* Threads to use: as asked for, else the processors of this process, at most 16. */
 uint32_t swi_work_threads(const sw_work_options *work);
 uint64_t swi_work_memory(const sw_work_options *work);
+void swi_tally_add(sw_tally *sum, const sw_tally *tally);
 
 #endif

@@ -94,12 +94,8 @@ static sw_status run(scan *s, sw_tally *tally, sw_error *err)
     if (status == SW_OK)
         status =
             swi_pool_run(s->pool, &job, list, threads, work, swi_portion_bytes(s->portion), err);
-    for (uint32_t i = 0; i < threads && workers != NULL && tally != NULL; i++) {
-        const sw_tally *t = &((const worker *)workers)[i].tally;
-        tally->read_bytes += t->read_bytes;
-        tally->checked_bytes += t->checked_bytes;
-        tally->unchecked_bytes += t->unchecked_bytes;
-    }
+    for (uint32_t i = 0; i < threads && workers != NULL && tally != NULL; i++)
+        swi_tally_add(tally, &((const worker *)workers)[i].tally);
     free(buffers);
     free(list);
     free(workers);

@@ -131,6 +131,12 @@ int64_t swi_shaped_inner(const swi_shaped *shaped, uint32_t dim)
 sw_status swi_shaped_take(const sw_catalog *catalog, uint32_t tensor, swi_shaped *out,
                           sw_error *err)
 {
+    return swi_shaped_take_near(catalog, tensor, 0, UINT64_MAX, out, err);
+}
+
+sw_status swi_shaped_take_near(const sw_catalog *catalog, uint32_t tensor, uint64_t lo, uint64_t hi,
+                               swi_shaped *out, sw_error *err)
+{
     sw_tensor_info info;
     swi_quoted q;
     swi_piece piece;
@@ -145,7 +151,11 @@ sw_status swi_shaped_take(const sw_catalog *catalog, uint32_t tensor, swi_shaped
     sw_status status = SW_OK;
     for (uint64_t i = 0; i < info.piece_count && status == SW_OK; i++) {
         swi_tensor_piece(catalog, tensor, i, &piece);
-        status = swi_shaping_out(&s, &piece, err);
+        bool far = swi_piece_is_empty(&piece)
+                       ? lo > 0
+                       : swi_piece_first(&piece) >= hi || swi_piece_end(&piece) <= lo;
+        if (!far)
+            status = swi_shaping_out(&s, &piece, err);
     }
     if (status == SW_OK)
         swi_shaped_finish(&s, &head, out);

@@ -32,6 +32,9 @@ typedef struct swi_shaped {
 /* The tensor's pieces, those of its owner when it is another name (alias) without its own. */
 SW_MUST_USE sw_status swi_shaped_take(const sw_catalog *catalog, uint32_t tensor, swi_shaped *out,
                                       sw_error *err);
+/* Only the pieces that can meet the flat interval [lo, hi): enough for what is cut out of there. */
+SW_MUST_USE sw_status swi_shaped_take_near(const sw_catalog *catalog, uint32_t tensor, uint64_t lo,
+                                           uint64_t hi, swi_shaped *out, sw_error *err);
 SW_MUST_USE sw_status swi_shaped_copy(const swi_shaped *in, swi_shaped *out, sw_error *err);
 void swi_shaped_free(swi_shaped *shaped); /* ends with {0} */
 

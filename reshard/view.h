@@ -19,6 +19,9 @@ typedef struct swi_view {
     uint8_t *bounce;
     size_t bounce_bytes;
     sw_tally tally;
+    /* Set by the owner where records are to be checked as they pass (swi_fetch); NULL: not. */
+    swi_crc_track *track;
+    sw_report *report;
 } swi_view;
 
 SW_MUST_USE sw_status swi_view_open(const swi_source *source, uint32_t tensor, swi_view *out,
@@ -26,7 +29,11 @@ SW_MUST_USE sw_status swi_view_open(const swi_source *source, uint32_t tensor, s
 /* With copies, whatever they share: for swi_view_lay alone. */
 SW_MUST_USE sw_status swi_view_open_pieces(const swi_source *source, uint32_t tensor, swi_view *out,
                                            sw_error *err);
+/* The same for another tensor of its source, with what it has. A failure closes the view. */
+SW_MUST_USE sw_status swi_view_turn(swi_view *view, uint32_t tensor, sw_error *err);
 void swi_view_close(swi_view *view); /* ends with {0} */
+/* What the view reads with, for what else is to be read of its source. */
+swi_fetch swi_view_fetch(swi_view *view);
 /* Elements [lo, hi) into `out`. Holes are SW_ERR_INCOMPLETE, then `out` is untouched. */
 SW_MUST_USE sw_status swi_view_read(swi_view *view, uint64_t lo, uint64_t hi, void *out,
                                     sw_error *err);
