@@ -230,7 +230,7 @@ static void guess_planes(const swi_planes_ops *ops, split *s, const uint8_t *raw
 static bool all_stored(const split *s)
 {
     for (uint32_t k = 0; k < s->shape.element_bytes; k++)
-        if (s->guess[k] != SWI_PLANE_STORE)
+        if (s->guess[k].how != SWI_PLANE_STORE)
             return false;
     return true;
 }
@@ -240,23 +240,30 @@ static void place_planes(split *s, uint8_t *out, uint8_t *room)
 {
     uint32_t planes = s->shape.element_bytes;
     s->in_place = 0;
-    while (s->guess[s->in_place] == SWI_PLANE_STORE)
+    while (s->guess[s->in_place].how == SWI_PLANE_STORE)
         s->in_place++;
     for (uint32_t k = 0; k < planes; k++)
         s->planes[k] = (k < s->in_place ? out + HEAD_BYTES(planes) : room) + k * s->count;
 }
 
-/* Codes plane k into out[0..room), if that makes it shorter; *size is then not 0. */
+/*
+ * Codes plane k into out[0..room), if that makes it shorter; *size is then not 0. Runs that come
+ * again are common where there are few values: a search that does no better than Huffman codes
+ * would gives way to them.
+ */
 static sw_status pack_plane(lane *l, int level, const split *s, uint32_t k, uint8_t *out,
                             size_t room, size_t *size, sw_error *err)
 {
     sw_status st = SW_OK;
+    const swi_plane_guess *guess = &s->guess[k];
+    size_t huffman_size = s->count * guess->bits / 2048;
     *size = 0;
     if (room > s->count - 1)
         room = s->count - 1;
-    if (s->guess[k] == SWI_PLANE_SEARCH)
+    if (guess->how == SWI_PLANE_SEARCH)
         st = pack_frame(l, false, level, s->planes[k], s->count, out, room, size, err);
-    if (st == SW_OK && s->guess[k] != SWI_PLANE_STORE && *size == 0)
+    bool huffman = guess->how != SWI_PLANE_STORE && (*size == 0 || *size > huffman_size);
+    if (st == SW_OK && huffman)
         st = pack_frame(l, true, 0, s->planes[k], s->count, out, room, size, err);
     return st;
 }

@@ -3,8 +3,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define LOG_ONE 256u     /* a bit */
-#define STORE_FROM 1971u /* bits of a byte (7.7) from which coding does not pay */
+#define LOG_ONE 256u      /* a bit */
+#define STORE_FROM 1984u  /* bits of a byte (7.75) from which coding does not pay */
+#define MILLER_MADOW 185u /* 1 / (2 ln 2): what samples have too few, by value */
 #define WORD 8
 #define SEEN_LOG 10
 
@@ -16,7 +17,7 @@ static uint32_t log2_of(uint32_t x)
     return whole * LOG_ONE + part + ((part * (256 - part) * 88) >> 16);
 }
 
-/* Bits (in 1/256) that a byte of the sample has by how often each value comes. */
+/* Bits (in 1/256) that a byte of the plane has by how often each value comes in the sample. */
 static uint32_t bits_of(const uint8_t *sample, size_t count)
 {
     uint16_t often[4][256] = {{0}};
@@ -26,13 +27,16 @@ static uint32_t bits_of(const uint8_t *sample, size_t count)
             often[k][sample[i + k]]++;
     for (; i < count; i++)
         often[0][sample[i]]++;
-    uint64_t sum = 0;
+    uint32_t sum = 0, values = 0;
     for (size_t v = 0; v < 256; v++) {
         uint32_t n = (uint32_t)often[0][v] + often[1][v] + often[2][v] + often[3][v];
-        if (n > 0)
-            sum += (uint64_t)n * log2_of(n);
+        if (n > 0) {
+            sum += n * log2_of(n);
+            values++;
+        }
     }
-    return log2_of((uint32_t)count) - (uint32_t)(sum / count);
+    uint32_t unseen = (values - 1) * MILLER_MADOW / (uint32_t)count;
+    return log2_of((uint32_t)count) - sum / (uint32_t)count + unseen;
 }
 
 /* Whether one in eight words of the sample has come before. */
@@ -52,7 +56,9 @@ static bool repeats(const uint8_t *sample, size_t count)
 
 swi_plane_guess swi_plane_guess_of(const uint8_t *sample, size_t count)
 {
+    uint32_t bits = bits_of(sample, count);
+    swi_plane_how how = bits < STORE_FROM ? SWI_PLANE_HUFFMAN : SWI_PLANE_STORE;
     if (repeats(sample, count))
-        return SWI_PLANE_SEARCH;
-    return bits_of(sample, count) < STORE_FROM ? SWI_PLANE_HUFFMAN : SWI_PLANE_STORE;
+        how = SWI_PLANE_SEARCH;
+    return (swi_plane_guess){how, bits > LOG_ONE ? bits : LOG_ONE};
 }

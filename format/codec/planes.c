@@ -2,46 +2,58 @@
 
 #include <string.h>
 
-/* A loop for each size: with a constant one, compilers make vector code of it. */
+#include "base/cursor.h"
 
-static inline uint32_t load(const uint8_t *p, uint32_t bytes)
-{
-    uint32_t x = 0;
-    for (uint32_t k = 0; k < bytes; k++)
-        x |= (uint32_t)p[k] << 8 * k;
-    return x;
-}
+/* Loops over arrays that do not overlap, for constant sizes: compilers make vector code of them. */
 
-static inline void store(uint8_t *p, uint32_t x, uint32_t bytes)
+static void split2(uint32_t turn, const uint8_t *restrict raw, size_t count,
+                   uint8_t *restrict plane0, uint8_t *restrict plane1)
 {
-    for (uint32_t k = 0; k < bytes; k++)
-        p[k] = (uint8_t)(x >> 8 * k);
-}
-
-/* Elements of up to 4 bytes, rotated by `turn` bits, 0 or 1, to the left. */
-static inline void split_number(uint32_t bytes, uint32_t turn, const uint8_t *restrict raw,
-                                size_t count, uint8_t *const *planes)
-{
-    uint32_t top = 8 * bytes - 1;
     for (size_t i = 0; i < count; i++) {
-        uint32_t x = load(raw + i * bytes, bytes);
-        x = x << turn | x >> 1 >> (top - turn);
-        for (uint32_t k = 0; k < bytes; k++)
-            planes[k][i] = (uint8_t)(x >> 8 * k);
+        uint32_t x = swi_load_u16le(raw + 2 * i);
+        x = x << turn | x >> (16 - turn);
+        plane0[i] = (uint8_t)x;
+        plane1[i] = (uint8_t)(x >> 8);
     }
 }
 
-static inline void merge_number(uint32_t bytes, uint32_t turn, const uint8_t *const *planes,
-                                size_t count, uint8_t *restrict raw)
+static void merge2(uint32_t turn, const uint8_t *restrict plane0, const uint8_t *restrict plane1,
+                   size_t count, uint8_t *restrict raw)
 {
-    uint32_t top = 8 * bytes - 1;
-    uint32_t all = bytes == 4 ? UINT32_MAX : ((uint32_t)1 << 8 * bytes) - 1;
     for (size_t i = 0; i < count; i++) {
-        uint32_t x = 0;
-        for (uint32_t k = 0; k < bytes; k++)
-            x |= (uint32_t)planes[k][i] << 8 * k;
-        x = x >> turn | (x << 1 << (top - turn) & all);
-        store(raw + i * bytes, x, bytes);
+        uint32_t x = (uint32_t)(plane0[i] | plane1[i] << 8);
+        x = x >> turn | x << (16 - turn);
+        raw[2 * i] = (uint8_t)x;
+        raw[2 * i + 1] = (uint8_t)(x >> 8);
+    }
+}
+
+static void split4(uint32_t turn, const uint8_t *restrict raw, size_t count, uint8_t *const *planes)
+{
+    uint8_t *restrict plane0 = planes[0], *restrict plane1 = planes[1];
+    uint8_t *restrict plane2 = planes[2], *restrict plane3 = planes[3];
+    for (size_t i = 0; i < count; i++) {
+        uint32_t x = swi_load_u32le(raw + 4 * i);
+        x = x << turn | x >> 1 >> (31 - turn);
+        plane0[i] = (uint8_t)x;
+        plane1[i] = (uint8_t)(x >> 8);
+        plane2[i] = (uint8_t)(x >> 16);
+        plane3[i] = (uint8_t)(x >> 24);
+    }
+}
+
+static void merge4(uint32_t turn, const uint8_t *const *planes, size_t count, uint8_t *restrict raw)
+{
+    const uint8_t *restrict plane0 = planes[0], *restrict plane1 = planes[1];
+    const uint8_t *restrict plane2 = planes[2], *restrict plane3 = planes[3];
+    for (size_t i = 0; i < count; i++) {
+        uint32_t x = (uint32_t)plane0[i] | (uint32_t)plane1[i] << 8 | (uint32_t)plane2[i] << 16 |
+                     (uint32_t)plane3[i] << 24;
+        x = x >> turn | x << 1 << (31 - turn);
+        raw[4 * i] = (uint8_t)x;
+        raw[4 * i + 1] = (uint8_t)(x >> 8);
+        raw[4 * i + 2] = (uint8_t)(x >> 16);
+        raw[4 * i + 3] = (uint8_t)(x >> 24);
     }
 }
 
@@ -73,10 +85,10 @@ static void portable_split(swi_planes_shape shape, const uint8_t *raw, size_t co
         memcpy(planes[0], raw, count);
         return;
     case 2:
-        split_number(2, shape.rotated, raw, count, planes);
+        split2(shape.rotated, raw, count, planes[0], planes[1]);
         return;
     case 4:
-        split_number(4, shape.rotated, raw, count, planes);
+        split4(shape.rotated, raw, count, planes);
         return;
     case 8:
         split_bytes(8, raw, count, planes);
@@ -95,10 +107,10 @@ static void portable_merge(swi_planes_shape shape, const uint8_t *const *planes,
         memcpy(raw, planes[0], count);
         return;
     case 2:
-        merge_number(2, shape.rotated, planes, count, raw);
+        merge2(shape.rotated, planes[0], planes[1], count, raw);
         return;
     case 4:
-        merge_number(4, shape.rotated, planes, count, raw);
+        merge4(shape.rotated, planes, count, raw);
         return;
     case 8:
         merge_bytes(8, planes, count, raw);

@@ -261,6 +261,14 @@ class Bench:
         self.pairs("HF to meta:tp=4", hf, self.copy(hf), mapped(hf, "meta:tp=4"), goal=0.95)
         self.pairs("HF to vllm:tp=4", hf, self.copy(hf), mapped(hf, "vllm:tp=4"))
 
+    def case_codec(self):
+        """Its own program, as both sides are calls and no commands; its lines are the results."""
+        program = os.environ.get("SW_CODEC_BENCH")
+        if not program:
+            sys.exit("codec: SW_CODEC_BENCH names no codec_bench; tests/bench/run.sh sets it")
+        for kib in ("128", "512"):
+            subprocess.run([program, "--pairs", str(self.o.pairs), "--chunk-kib", kib], check=True)
+
     def case_verify(self):
         source = self.folder("rows")
         self.pairs("verify: cat of all files", source,
@@ -285,7 +293,7 @@ def main():
     options = parser.parse_args()
     options.shardwright = os.path.abspath(options.shardwright)
     order = options.cases or ["rows", "writers", "columns", "columns_rows", "cold", "digests",
-                              "maps", "fsdp1", "verify", "metadata", "torch", "consolidate"]
+                              "maps", "fsdp1", "verify", "codec", "metadata", "torch", "consolidate"]
     bench = Bench(options)
     for case in order:
         getattr(bench, "case_" + case)()

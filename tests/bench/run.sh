@@ -9,7 +9,8 @@ if [ ! -x "$venv/bin/python" ]; then
     echo "no virtual environment at $venv: run bash tests/run.sh --interop once, or set SW_VENV" >&2
     exit 2
 fi
-cmake -S . -B build/bench -G Ninja -DSW_TESTS=OFF >/dev/null
-cmake --build build/bench --target shardwright -j "$(nproc)" >/dev/null
+cmake -S . -B build/bench -G Ninja -DSW_TESTS=ON >/dev/null
+cmake --build build/bench --target shardwright codec_bench -j "$(nproc)" >/dev/null
+export SW_CODEC_BENCH=$PWD/build/bench/bench/codec_bench
 exec "$venv/bin/python" tests/bench/bench.py --shardwright build/bench/shardwright \
     --work "${SW_BENCH_WORK:-build/bench/data}" --python "$venv/bin/python" "$@"

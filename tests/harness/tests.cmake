@@ -80,6 +80,19 @@ foreach(source IN LISTS fuzz_sources)
     endif()
 endforeach()
 
+# ---- programs that measure; no test runs them ----------------------------------------------------
+
+if(NOT SW_FUZZ)
+    file(GLOB bench_sources CONFIGURE_DEPENDS "${SW_TEST_DIR}/bench/*.c")
+    foreach(source IN LISTS bench_sources)
+        get_filename_component(target "${source}" NAME_WE)
+        add_executable("${target}" "${source}")
+        set_target_properties("${target}" PROPERTIES
+            RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+        target_link_libraries("${target}" PRIVATE sw_test_flags)
+    endforeach()
+endif()
+
 # ---- the command with faults: every allocation and I/O call can be made to fail -------------------
 
 if(TARGET shardwright AND EXISTS "${SW_TEST_DIR}/fault/fault.cmake" AND NOT SW_FUZZ)

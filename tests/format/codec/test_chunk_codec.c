@@ -9,7 +9,7 @@
 #include "codec/chunk_codec.h"
 #include "codec/planes.h"
 
-#define KINDS 6
+#define KINDS 7
 #define GUARD ((size_t)32)
 
 static const uint32_t element_sizes[] = {1, 2, 4, 8, 16};
@@ -52,6 +52,9 @@ static void fill(unsigned kind, uint8_t *data, size_t size)
     if (kind == 4) /* small numbers of 8 bytes */
         for (size_t i = 0; i < size; i += 8)
             data[i] = (uint8_t)harness_random(&prng);
+    if (kind == 6) /* a mask */
+        for (size_t i = 0; i < size; i++)
+            data[i] = harness_random(&prng) & 1;
     if (kind == 5) { /* random rows that come again */
         harness_random_fill(&prng, data, size < 96 ? size : 96);
         for (size_t i = 96; i < size; i++)
@@ -194,6 +197,7 @@ static void good_sizes(void **state)
     assert_true(thousandths(SWI_CHUNK_PLANES, 8, 4) <= 127);
     assert_true(thousandths(SWI_CHUNK_PLANES, 4, 0) <= 1);
     assert_true(thousandths(SWI_CHUNK_PLANES, 4, 5) <= 5);
+    assert_true(thousandths(SWI_CHUNK_PLANES, 1, 6) <= 127);
     assert_true(thousandths(SWI_CHUNK_PLANES, 2, 1) == 1000);
     assert_true(thousandths(SWI_CHUNK_ZSTD, 2, 2) <= 790);
 }
