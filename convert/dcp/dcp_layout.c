@@ -1,7 +1,7 @@
 /*
  * A DCP folder as a target: what the ranks of an FSDP2 run would have written. Parameters and their
- * optimizer states are cut in boxes (dcp_division.h), each written once; everything else is written
- * whole. Clauses DCP-n are those of specs/dcp.md.
+ * optimizer states are cut in boxes (leaf_division.h), each written once; everything else is
+ * written whole. Clauses DCP-n are those of specs/dcp.md.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include "base/text.h"
 #include "container/torch_file.h"
 #include "dcp/dcp.h"
-#include "dcp/dcp_division.h"
 #include "ranks/rank_lay.h"
 #include "state/state.h"
+#include "target/leaf_division.h"
 
 /* What the archive around a box is made of when the CRC is known. */
 typedef struct frame {
@@ -35,7 +35,7 @@ typedef struct item {
 typedef struct laying {
     const swi_target_in *in;
     swi_layout *layout;
-    swi_dcp_division division;
+    swi_leaf_division division;
     uint32_t ranks;
     frame *frames;      /* of boxes, with their shapes in one block, which the layout owns */
     size_t frame_count; /* that the layout was given */
@@ -74,7 +74,7 @@ static sw_status each_holding(laying *l, size_t leaf, holding_fn fn, sw_error *e
     swi_cut cut;
     bool whole;
     sw_tensor_info info;
-    sw_status st = swi_dcp_cut(&l->division, part, &whole, &cut, err);
+    sw_status st = swi_leaf_cut(&l->division, part, &whole, &cut, err);
     if (st == SW_OK && whole) {
         const holding all = {.cut = NULL};
         tensor_of(l, part, &info);
@@ -464,7 +464,7 @@ static sw_status lay_index(laying *l, sw_error *err)
 
 static sw_status lay_out(laying *l, sw_error *err)
 {
-    sw_status st = swi_dcp_division_make(l->in, &l->division, err);
+    sw_status st = swi_leaf_division_make(l->in, false, &l->division, err);
     if (st != SW_OK)
         return st;
     l->ranks = l->division.ranks;
@@ -477,7 +477,7 @@ static sw_status lay_out(laying *l, sw_error *err)
         st = lay_all(l, err);
     if (st == SW_OK)
         st = lay_index(l, err);
-    return st == SW_OK ? swi_dcp_division_say(&l->division, err) : st;
+    return st == SW_OK ? swi_leaf_division_say(&l->division, err) : st;
 }
 
 sw_status swi_dcp_layout(const swi_target_in *in, swi_layout *layout, sw_error *err)
@@ -491,7 +491,7 @@ sw_status swi_dcp_layout(const swi_target_in *in, swi_layout *layout, sw_error *
     l->in = in;
     l->layout = layout;
     st = lay_out(l, err);
-    swi_dcp_division_end(&l->division);
+    swi_leaf_division_end(&l->division);
     if (l->frame_count == 0)
         free(l->frames);
     free(l->places);

@@ -5,7 +5,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
-#include "dcp/dcp_division.h"
+#include "target/leaf_division.h"
 #include "target/target.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -60,17 +60,17 @@ static sw_status parse_ranks(const text *t, const char *name, uint64_t *out, sw_
 {
     uint64_t n = 0;
     swi_quoted q;
-    for (size_t i = 0; i < t->size && n <= SWI_DCP_RANKS_MAX; i++) {
+    for (size_t i = 0; i < t->size && n <= SWI_TARGET_RANKS_MAX; i++) {
         if (t->at[i] < '0' || t->at[i] > '9') {
             n = 0;
             break;
         }
         n = n * 10 + (uint64_t)(t->at[i] - '0');
     }
-    if (n == 0 || n > SWI_DCP_RANKS_MAX)
+    if (n == 0 || n > SWI_TARGET_RANKS_MAX)
         return swi_fail_at(err, SW_ERR_ARG, "FS-31", 0,
                            "--to fsdp1: %s=%s: a number of ranks from 1 to %u is wanted", name,
-                           swi_quote(&q, t->at, t->size), SWI_DCP_RANKS_MAX);
+                           swi_quote(&q, t->at, t->size), SWI_TARGET_RANKS_MAX);
     *out = n;
     return SW_OK;
 }

@@ -80,41 +80,23 @@ static sw_status find_mesh(swi_rank_plan *plan, uint32_t number, const swi_cut_a
     return SW_OK;
 }
 
-/* A plain shard divides what the axes before it leave, a strided one what those behind it leave. */
-static void set_placements(const swi_rank_mesh *mesh, const swi_cut_axis *axes,
-                           swi_torch_out_placement *out)
+/* Those of a tensor, and the same as whoever writes them has them. */
+static swi_placements place_axes(const swi_rank_mesh *mesh, const swi_cut_axis *all,
+                                 swi_torch_out_placement *out)
 {
-    for (uint32_t a = 0; a < mesh->out.axes; a++) {
-        const swi_cut_axis *axis = &axes[mesh->axis[a]];
-        uint64_t factor = 1;
-        out[a] = (swi_torch_out_placement){.kind = SWI_TORCH_REPLICATE};
-        if (!axis->splits)
-            continue;
-        for (uint32_t b = a + 1; b < mesh->out.axes; b++) {
-            const swi_cut_axis *later = &axes[mesh->axis[b]];
-            if (later->splits && later->dim == axis->dim && later->turn < axis->turn)
-                factor *= later->size;
-        }
-        out[a].kind = factor > 1 ? SWI_TORCH_STRIDED_SHARD : SWI_TORCH_SHARD;
-        out[a].dim = axis->dim;
-        out[a].split_factor = factor;
-    }
-}
-
-/* As whoever reads it has it (torch/placements.h). */
-static swi_placements as_read(const swi_rank_mesh *mesh, const swi_torch_out_placement *placements)
-{
-    static const swi_placement_kind kinds[] = {[SWI_TORCH_REPLICATE] = SWI_REPLICATE,
-                                               [SWI_TORCH_SHARD] = SWI_SHARD,
-                                               [SWI_TORCH_STRIDED_SHARD] = SWI_STRIDED_SHARD};
-    swi_placements out = {.axes = mesh->out.axes};
-    for (uint32_t a = 0; a < out.axes; a++) {
-        out.size[a] = mesh->out.size[a];
-        out.at[a] = (swi_placement){.kind = kinds[placements[a].kind],
-                                    .dim = placements[a].dim,
-                                    .split_factor = placements[a].split_factor};
-    }
-    return out;
+    static const swi_torch_out_placing kinds[] = {[SWI_REPLICATE] = SWI_TORCH_REPLICATE,
+                                                  [SWI_SHARD] = SWI_TORCH_SHARD,
+                                                  [SWI_STRIDED_SHARD] = SWI_TORCH_STRIDED_SHARD};
+    swi_cut_axis axes[SWI_MESH_AXES_MAX];
+    swi_placements placed;
+    for (uint32_t a = 0; a < mesh->out.axes; a++)
+        axes[a] = all[mesh->axis[a]];
+    swi_place_axes(axes, mesh->out.axes, &placed);
+    for (uint32_t a = 0; a < placed.axes; a++)
+        out[a] = (swi_torch_out_placement){.kind = kinds[placed.at[a].kind],
+                                           .dim = placed.at[a].dim,
+                                           .split_factor = placed.at[a].split_factor};
+    return placed;
 }
 
 static bool is_box(const swi_rank_entry *e, const swi_local *local, const int64_t *offset,
@@ -151,8 +133,7 @@ sw_status swi_rank_place(swi_rank_plan *plan, swi_rank_entry *e, sw_error *err)
     if (st != SW_OK)
         return st;
     const swi_rank_mesh *mesh = &plan->meshes[e->mesh];
-    set_placements(mesh, axes, e->placements);
-    const swi_placements read = as_read(mesh, e->placements);
+    const swi_placements read = place_axes(mesh, axes, e->placements);
     plan->meshes_needed = true;
     for (uint32_t rank = 0; st == SW_OK && rank < plan->ranks; rank++) {
         int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES];

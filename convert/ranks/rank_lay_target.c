@@ -5,10 +5,10 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
-#include "dcp/dcp_division.h"
 #include "frameworks.h"
 #include "ranks/buffers.h"
 #include "ranks/rank_lay.h"
+#include "target/leaf_division.h"
 #include "target/target.h"
 
 static const char of_ranks[] = "ranks";
@@ -23,7 +23,7 @@ typedef struct rank_target {
     char names_text[NAMES_BYTES];
     bool names_given, unnamed;
     const char *names[SWI_MESH_AXES_MAX];
-    swi_dcp_division division;
+    swi_leaf_division division;
     swi_buffers buffers;
 } rank_target;
 
@@ -158,7 +158,7 @@ static sw_status cut(void *ctx, const swi_state_part *leaf, swi_rank_cut *out, s
     swi_cut_axis axes[SWI_MESH_AXES_MAX];
     uint32_t mesh;
     bool whole = false;
-    sw_status st = swi_dcp_cut(&t->division, leaf, &whole, &out->cut, err);
+    sw_status st = swi_leaf_cut(&t->division, leaf, &whole, &out->cut, err);
     out->form = SWI_RANK_WHOLE;
     if (st != SW_OK || whole)
         return st;
@@ -179,7 +179,7 @@ static sw_status cut(void *ctx, const swi_state_part *leaf, swi_rank_cut *out, s
 static void end_target(void *ctx)
 {
     rank_target *t = ctx;
-    swi_dcp_division_end(&t->division);
+    swi_leaf_division_end(&t->division);
     swi_buffers_end(&t->buffers);
     swi_buf_free(&t->options);
     free(t);
@@ -190,7 +190,7 @@ static sw_status begin_target(rank_target *t, const swi_target_in *in, sw_error 
     t->in = *in;
     sw_status st = take_options(t, err);
     if (st == SW_OK)
-        st = swi_dcp_division_make(&t->in, &t->division, err);
+        st = swi_leaf_division_make(&t->in, false, &t->division, err);
     if (st == SW_OK)
         st = set_names(t, err);
     return st == SW_OK ? swi_buffers_begin(&t->in, &t->buffers, err) : st;
@@ -216,7 +216,7 @@ sw_status swi_rank_layout(const swi_target_in *in, swi_layout *layout, sw_error 
                                  .axis_names = t->unnamed ? NULL : t->names,
                                  .fsdp_version = 2};
     st = swi_rank_lay(&lay, layout, err);
-    return st == SW_OK ? swi_dcp_division_say(&t->division, err) : st;
+    return st == SW_OK ? swi_leaf_division_say(&t->division, err) : st;
 }
 
 /* ---- which files -------------------------------------------------------------------------------

@@ -52,3 +52,20 @@ sw_status swi_placed_box(const swi_placements *p, uint64_t number, uint32_t axes
     }
     return SW_OK;
 }
+
+void swi_place_axes(const swi_cut_axis *axes, uint32_t count, swi_placements *out)
+{
+    *out = (swi_placements){.axes = count};
+    for (uint32_t a = 0; a < count; a++) {
+        uint64_t factor = 1;
+        out->size[a] = axes[a].size;
+        if (!axes[a].splits)
+            continue;
+        for (uint32_t b = a + 1; b < count; b++)
+            if (axes[b].splits && axes[b].dim == axes[a].dim && axes[b].turn < axes[a].turn)
+                factor *= axes[b].size;
+        out->at[a] = (swi_placement){.kind = factor > 1 ? SWI_STRIDED_SHARD : SWI_SHARD,
+                                     .dim = axes[a].dim,
+                                     .split_factor = factor};
+    }
+}

@@ -2,7 +2,7 @@
 #ifndef SW_CONVERT_PLACEMENTS_H
 #define SW_CONVERT_PLACEMENTS_H
 
-#include "notation/chunk.h"
+#include "notation/division.h"
 #include "shardwright_format.h"
 
 typedef enum swi_placement_kind {
@@ -32,5 +32,12 @@ typedef struct swi_placements {
 SW_MUST_USE sw_status swi_placed_box(const swi_placements *placements, uint64_t number,
                                      uint32_t axes, const int64_t *shape, int64_t *offset,
                                      int64_t *length, sw_error *err);
+
+/*
+ * The placements on a mesh of these axes of a cut: a plain shard divides what the axes before it
+ * leave, a strided one what those behind it leave. Whether they place every rank's part where it is
+ * is for swi_placed_box to tell.
+ */
+void swi_place_axes(const swi_cut_axis *axes, uint32_t count, swi_placements *out);
 
 #endif

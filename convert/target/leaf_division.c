@@ -1,4 +1,4 @@
-#include "dcp/dcp_division.h"
+#include "target/leaf_division.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,12 +30,12 @@ static bool parse_count(const char *text, size_t size, uint64_t *out)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < size; i++) {
-        if (text[i] < '0' || text[i] > '9' || n > SWI_DCP_RANKS_MAX)
+        if (text[i] < '0' || text[i] > '9' || n > SWI_TARGET_RANKS_MAX)
             return false;
         n = n * 10 + (uint64_t)(text[i] - '0');
     }
     *out = n;
-    return n > 0 && n <= SWI_DCP_RANKS_MAX;
+    return n > 0 && n <= SWI_TARGET_RANKS_MAX;
 }
 
 /* "ranks=8", "dp=8": the last one of a name counts. */
@@ -68,7 +68,7 @@ static sw_status no_option(const char *text, size_t size, sw_error *err)
                     "--to dcp:%s: not an option; there are ranks=N (or dp=N), replicate=R, with a "
                     "layout tp=T and its other axes, together up to %u ranks, and files=ranks with "
                     "device=cpu|cuda and mesh=NAME+NAME",
-                    swi_quote(&q, text, size), SWI_DCP_RANKS_MAX);
+                    swi_quote(&q, text, size), SWI_TARGET_RANKS_MAX);
 }
 
 static sw_status parse_options(const char *text, options *out, sw_error *err)
@@ -115,7 +115,7 @@ static const swi_rules *side_rules(const swi_target_in *in)
                : NULL;
 }
 
-static sw_status choose_rules(swi_dcp_division *d, const options *o, const swi_rules **out,
+static sw_status choose_rules(swi_leaf_division *d, const options *o, const swi_rules **out,
                               sw_error *err)
 {
     const swi_target_in *in = d->in;
@@ -129,7 +129,7 @@ static sw_status choose_rules(swi_dcp_division *d, const options *o, const swi_r
     return st == SW_OK ? check_rows(o, d->own, err) : st;
 }
 
-static sw_status make_division(swi_dcp_division *d, sw_error *err)
+static sw_status make_division(swi_leaf_division *d, sw_error *err)
 {
     options o = {.count = 0};
     const swi_rules *rules = NULL;
@@ -139,8 +139,8 @@ static sw_status make_division(swi_dcp_division *d, sw_error *err)
     if (st == SW_OK)
         st = swi_division_make(rules, d->in->model != NULL ? swi_model_scope(d->in->model) : NULL,
                                o.given, o.count, &d->division, err);
-    if (st == SW_OK && swi_division_ranks(d->division) > SWI_DCP_RANKS_MAX)
-        st = swi_fail(err, SW_ERR_ARG, "--to dcp: more than %u ranks in all", SWI_DCP_RANKS_MAX);
+    if (st == SW_OK && swi_division_ranks(d->division) > SWI_TARGET_RANKS_MAX)
+        st = swi_fail(err, SW_ERR_ARG, "--to dcp: more than %u ranks in all", SWI_TARGET_RANKS_MAX);
     if (st != SW_OK)
         return st;
     d->ranks = (uint32_t)swi_division_ranks(d->division);
@@ -150,7 +150,7 @@ static sw_status make_division(swi_dcp_division *d, sw_error *err)
 /* ---- names ---------------------------------------------------------------------------------- */
 
 /* The name of the leaf in its module, in d->name. */
-static sw_status name_leaf(swi_dcp_division *d, const swi_state_part *leaf, sw_error *err)
+static sw_status name_leaf(swi_leaf_division *d, const swi_state_part *leaf, sw_error *err)
 {
     swi_section section = {0};
     sw_status st = swi_section_of_leaf(leaf, &section, err);
@@ -161,7 +161,7 @@ static sw_status name_leaf(swi_dcp_division *d, const swi_state_part *leaf, sw_e
     return st;
 }
 
-static sw_status add_parameter(swi_dcp_division *d, const swi_state_part *leaf, sw_error *err)
+static sw_status add_parameter(swi_leaf_division *d, const swi_state_part *leaf, sw_error *err)
 {
     uint32_t id;
     bool is_new;
@@ -177,7 +177,7 @@ static sw_status add_parameter(swi_dcp_division *d, const swi_state_part *leaf, 
     return st;
 }
 
-static sw_status learn_parameters(swi_dcp_division *d, bool *optimizer, sw_error *err)
+static sw_status learn_parameters(swi_leaf_division *d, bool *optimizer, sw_error *err)
 {
     const sw_catalog *catalog = sw_checkpoint_catalog(d->in->source);
     sw_status st = swi_names_make(&d->names, err);
@@ -194,7 +194,7 @@ static sw_status learn_parameters(swi_dcp_division *d, bool *optimizer, sw_error
 }
 
 /* DCP-21: a state is divided as its parameter is. */
-static sw_status learn_states(swi_dcp_division *d, sw_error *err)
+static sw_status learn_states(swi_leaf_division *d, sw_error *err)
 {
     const sw_checkpoint *source = d->in->source;
     size_t tensors = sw_catalog_tensor_count(sw_checkpoint_catalog(source));
@@ -213,7 +213,7 @@ static sw_status learn_states(swi_dcp_division *d, sw_error *err)
     return st;
 }
 
-static sw_status learn_names(swi_dcp_division *d, sw_error *err)
+static sw_status learn_names(swi_leaf_division *d, sw_error *err)
 {
     bool optimizer = false;
     if (d->own != NULL)
@@ -222,20 +222,21 @@ static sw_status learn_names(swi_dcp_division *d, sw_error *err)
     return st == SW_OK && optimizer ? learn_states(d, err) : st;
 }
 
-sw_status swi_dcp_division_make(const swi_target_in *in, swi_dcp_division *out, sw_error *err)
+sw_status swi_leaf_division_make(const swi_target_in *in, bool flat_too, swi_leaf_division *out,
+                                 sw_error *err)
 {
-    swi_dcp_division made = {.in = in};
+    swi_leaf_division made = {.in = in, .flat_too = flat_too};
     sw_status st = make_division(&made, err);
     if (st == SW_OK)
         st = learn_names(&made, err);
     if (st == SW_OK)
         *out = made;
     else
-        swi_dcp_division_end(&made);
+        swi_leaf_division_end(&made);
     return st;
 }
 
-void swi_dcp_division_end(swi_dcp_division *d)
+void swi_leaf_division_end(swi_leaf_division *d)
 {
     swi_division_free(d->division);
     swi_rules_free(d->own);
@@ -245,13 +246,13 @@ void swi_dcp_division_end(swi_dcp_division *d)
     free(d->used);
     free(d->parameter);
     free(d->state_of);
-    *d = (swi_dcp_division){0};
+    *d = (swi_leaf_division){0};
 }
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
 /* The name by which the rules know a tensor; NULL: it is written whole. */
-static sw_status rule_name(swi_dcp_division *d, const swi_state_part *leaf,
+static sw_status rule_name(swi_leaf_division *d, const swi_state_part *leaf,
                            const sw_tensor_info *info, const char **out, sw_error *err)
 {
     sw_tensor_info parameter;
@@ -275,7 +276,7 @@ static sw_status rule_name(swi_dcp_division *d, const swi_state_part *leaf,
     return SW_OK;
 }
 
-static sw_status refuse(const swi_dcp_division *d, const swi_state_part *leaf, size_t rule,
+static sw_status refuse(const swi_leaf_division *d, const swi_state_part *leaf, size_t rule,
                         const char *why, sw_error *err)
 {
     swi_quoted q, pattern;
@@ -285,8 +286,8 @@ static sw_status refuse(const swi_dcp_division *d, const swi_state_part *leaf, s
         swi_quote_str(&pattern, swi_rules_pattern(swi_division_rules(d->division), rule)));
 }
 
-sw_status swi_dcp_cut(swi_dcp_division *d, const swi_state_part *leaf, bool *whole, swi_cut *out,
-                      sw_error *err)
+sw_status swi_leaf_cut(swi_leaf_division *d, const swi_state_part *leaf, bool *whole, swi_cut *out,
+                       sw_error *err)
 {
     sw_tensor_info info;
     const char *name;
@@ -303,7 +304,7 @@ sw_status swi_dcp_cut(swi_dcp_division *d, const swi_state_part *leaf, bool *who
     if (st != SW_OK)
         return st;
     d->used[cut.rule] = true;
-    if (cut.axes != info.axes)
+    if (cut.axes != info.axes && !d->flat_too)
         return refuse(d, leaf, cut.rule,
                       "a flat row of elements is no box of it, as a DCP folder has them; use dims",
                       err);
@@ -316,7 +317,7 @@ sw_status swi_dcp_cut(swi_dcp_division *d, const swi_state_part *leaf, bool *who
     return SW_OK;
 }
 
-sw_status swi_dcp_division_say(const swi_dcp_division *d, sw_error *err)
+sw_status swi_leaf_division_say(const swi_leaf_division *d, sw_error *err)
 {
     return d->in->rules == NULL ? SW_OK
                                 : swi_rules_say_unused(d->in->rules, d->used, d->in->report, err);

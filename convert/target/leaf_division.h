@@ -1,19 +1,20 @@
 /*
- * How a DCP folder as a target divides its tensors over ranks: by a layout (specs/notation.md), or
+ * How a target divides the tensors of a state dict over ranks: by a layout (specs/notation.md), or
  * in rows as FSDP2 does. Clauses DCP-n are those of specs/dcp.md.
  */
-#ifndef SW_CONVERT_DCP_DIVISION_H
-#define SW_CONVERT_DCP_DIVISION_H
+#ifndef SW_CONVERT_LEAF_DIVISION_H
+#define SW_CONVERT_LEAF_DIVISION_H
 
 #include "base/names.h"
 #include "framework.h"
 #include "notation/division.h"
 #include "optimizer/optimizer.h"
 
-#define SWI_DCP_RANKS_MAX 16384U
+#define SWI_TARGET_RANKS_MAX 16384U
 
-typedef struct swi_dcp_division {
+typedef struct swi_leaf_division {
     const swi_target_in *in;
+    bool flat_too;  /* intervals of the flattened tensor are parts like any */
     swi_rules *own; /* of rows; NULL: the rules are given */
     swi_division *division;
     uint32_t ranks; /* of all axes */
@@ -26,22 +27,22 @@ typedef struct swi_dcp_division {
     size_t optimizer_count;
     const char **state_of; /* by tensor of the source: its parameter; NULL: it is no state */
     swi_buf name;
-} swi_dcp_division;
+} swi_leaf_division;
 
 /*
  * From the target's options (ranks=N or dp=N, replicate=R, tp=T and the other axes of a layout),
- * --layout and the model. SW_ERR_ARG tells what is wrong with them.
+ * --layout and the model. SW_ERR_ARG tells what is wrong with them. `flat_too`: see above.
  */
-SW_MUST_USE sw_status swi_dcp_division_make(const swi_target_in *in, swi_dcp_division *out,
-                                            sw_error *err);
-void swi_dcp_division_end(swi_dcp_division *d);
+SW_MUST_USE sw_status swi_leaf_division_make(const swi_target_in *in, bool flat_too,
+                                             swi_leaf_division *out, sw_error *err);
+void swi_leaf_division_end(swi_leaf_division *d);
 /*
  * How the tensor of this leaf is cut. *whole: it is not, and any rank may write it; `out` is not
  * set then.
  */
-SW_MUST_USE sw_status swi_dcp_cut(swi_dcp_division *d, const swi_state_part *leaf, bool *whole,
-                                  swi_cut *out, sw_error *err);
+SW_MUST_USE sw_status swi_leaf_cut(swi_leaf_division *d, const swi_state_part *leaf, bool *whole,
+                                   swi_cut *out, sw_error *err);
 /* LAY-6: warns of rules of --layout that no tensor met. A map's are for all of its models. */
-SW_MUST_USE sw_status swi_dcp_division_say(const swi_dcp_division *d, sw_error *err);
+SW_MUST_USE sw_status swi_leaf_division_say(const swi_leaf_division *d, sw_error *err);
 
 #endif
