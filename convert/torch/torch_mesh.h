@@ -8,7 +8,6 @@
 #include "torch/torch_values.h"
 
 /* Of one mesh, and of all meshes of a file together: more is SW_ERR_LIMIT. */
-#define SWI_MESH_RANKS_MAX ((uint64_t)1 << 20)
 #define SWI_MESH_RANKS_ALL_MAX ((uint64_t)1 << 24)
 
 typedef struct swi_mesh_reader {
