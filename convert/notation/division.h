@@ -12,7 +12,7 @@
 #include "notation/expr.h"
 #include "notation/rules.h"
 
-#define SWI_MESH_RANKS_MAX (1U << 20)
+#define SWI_MESH_RANKS_MAX ((uint64_t)1 << 20)
 
 typedef struct swi_axis_size {
     const char *name;
