@@ -22,7 +22,7 @@ static const advice all[] = {
     {" short-file long-file unreadable-file bad-archive bad-item bad-tensor malformed corrupt ",
      "copy the file again from where it was written; if it is the same there, take the step "
      "before"},
-    {" crc-mismatch ",
+    {" crc-mismatch chunk-mismatch undecodable ",
      "copy the file again: its bytes changed after the save; if the original is the same, take "
      "the step before, and test disk and memory"},
     {" wrong-rank ", "files changed places: give each the name of the rank that saved it, or copy "

@@ -106,15 +106,14 @@ static sw_status chunk_resolve(const swi_blob *blob, const swi_reader *reader,
     return SW_OK;
 }
 
+/* Positions count from the first stored byte; who has read them says where that is. */
 static sw_status wrong(const swi_native_chunk *chunk, const swi_digest *found, sw_error *err)
 {
     char is[SWI_DIGEST_TEXT], must[SWI_DIGEST_TEXT];
     swi_digest_text(found, is);
     swi_digest_text(&chunk->digest, must);
-    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", chunk->offset_bytes,
-                       "its chunk of %" PRIu32 " bytes at %" PRIu64 " has SHA-256 %s, the index "
-                       "says %s",
-                       chunk->stored_bytes, chunk->offset_bytes, is, must);
+    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", 0, "its SHA-256 is %s, the index says %s", is,
+                       must);
 }
 
 static sw_status hash(swi_hasher *hasher, const uint8_t *data, size_t size, swi_digest *out,
@@ -144,10 +143,8 @@ static sw_status chunk_decode(const swi_blob *blob, const uint8_t *stored, uint8
         return status;
     if (memcmp(&found, &chunk.digest, sizeof found) != 0)
         return wrong(&chunk, &found, err);
-    status = swi_chunk_decode(chunks->coder, chunk.codec, stored, chunk.stored_bytes, out,
-                              (size_t)blob->bytes, err);
-    return status == SW_OK ? status
-                           : swi_error_prefix(err, "its chunk at %" PRIu64, chunk.offset_bytes);
+    return swi_chunk_decode(chunks->coder, chunk.codec, stored, chunk.stored_bytes, out,
+                            (size_t)blob->bytes, err);
 }
 
 /* Hashes the stored bytes as they are read, a step at a time: they are in the cache then. */
@@ -168,13 +165,15 @@ static sw_status hash_file(swi_hasher *hasher, const swi_blob *blob, const swi_r
 
 /* What is wrong with the chunk is a finding; what kept us from looking is an error. */
 static sw_status report(const swi_blob_label *label, const swi_native_chunk *chunk,
-                        const char *code, const sw_error *cause, sw_report *to, sw_error *err)
+                        const char *code, sw_error *cause, sw_report *to, sw_error *err)
 {
     if (swi_error_of_machine(cause)) {
         if (err != NULL)
             *err = *cause;
         return cause->status;
     }
+    (void)swi_error_prefix(cause, "chunk of %" PRIu32 " bytes at %" PRIu64, chunk->stored_bytes,
+                           chunk->offset_bytes);
     const swi_finding_in in = {.severity = SW_DEFECT,
                                .status = cause->status,
                                .code = code,

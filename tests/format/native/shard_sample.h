@@ -8,7 +8,9 @@
 
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/cursor.h"
+#include "io/store.h"
 #include "native/shard.h"
 
 #define SAMPLE_NAME "rank-00001-of-00003.sws"

@@ -183,6 +183,9 @@ static bool look_inside(const stage *t, const swi_native_shard *shard, uint64_t 
         assert_string_equal(found->file, SAMPLE_NAME);
         assert_string_equal(found->tensor, "a tensor");
         assert_int_equal(found->status, SW_ERR_CORRUPT);
+        assert_contains(found->message, "its SHA-256 is ");
+        assert_contains(found->message, ", the index says ");
+        assert_contains(found->message, "chunk of ");
         *where = found->offset_bytes;
     } else {
         uint64_t all = 0;
