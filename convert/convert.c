@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "check/replica_check.h"
 #include "compare.h"
+#include "convert.h"
 #include "execute.h"
 #include "flat/unflatten.h"
 #include "io/txn.h"
@@ -29,6 +30,7 @@
 
 typedef struct job {
     const char *source_path, *dest;
+    sw_checkpoint *given; /* the source, opened by the caller; NULL: it is at source_path */
     const sw_convert_options *options;
     swi_target target;
     swi_param_names param_names;
@@ -164,7 +166,9 @@ static sw_status refuse_rows(const job *j, sw_error *err)
 static sw_status open_source(job *j, sw_error *err)
 {
     sw_status st = set_config(j, err);
-    if (st == SW_OK)
+    if (st == SW_OK && j->given != NULL)
+        j->source = j->given;
+    else if (st == SW_OK)
         st = sw_checkpoint_open(j->source_path, &j->open, j->report, &j->source, err);
     if (st != SW_OK)
         return st;
@@ -541,6 +545,7 @@ static swi_publish_in publish_in(const job *j)
                  .config = rows ? NULL : j->open.config,
                  .limits = j->open.limits},
         .id = j->id,
+        .once = j->given != NULL,
         .hashed = {.weights = j->selection.settled, .as = all ? j->options->dtype : SW_DTYPE_NONE},
         .options = j->options,
         .report = j->report};
@@ -589,6 +594,43 @@ static sw_status prepare(job *j, sw_error *err)
     return st;
 }
 
+static sw_status run(job *j, sw_plan_fn on_plan, void *plan_ctx, sw_convert_summary *out,
+                     sw_error *err)
+{
+    sw_convert_summary sum = {0};
+    j->sum = &sum;
+    j->limits = sw_limits_resolve(j->options->open.limits);
+    sw_status st = prepare(j, err);
+    if (st == SW_OK)
+        swi_plan_show_rules(&j->remap, j->options);
+    if (st == SW_OK)
+        swi_plan_show_tensors(j->layout, j->whole, on_plan, plan_ctx);
+    if (st == SW_OK && !j->options->dry_run) {
+        swi_publish_in in = publish_in(j);
+        st = swi_publish(&in, &sum, err);
+    }
+    swi_layout_free(j->layout);
+    swi_target_end(&j->target);
+    swi_param_names_free(&j->param_names);
+    swi_rules_free(j->rules);
+    free(j->layout_text);
+    swi_selection_free(&j->selection);
+    swi_assets_free(&j->assets);
+    swi_remap_free(&j->remap);
+    if (j->given == NULL)
+        sw_checkpoint_close(j->source);
+    if (st == SW_OK)
+        *out = sum;
+    return st;
+}
+
+sw_status swi_convert(sw_checkpoint *source, const char *dest, const sw_convert_options *options,
+                      sw_report *report, sw_convert_summary *out, sw_error *err)
+{
+    job j = {.given = source, .dest = dest, .options = options, .report = report};
+    return run(&j, NULL, NULL, out, err);
+}
+
 sw_status sw_convert(const char *source, const char *dest, const sw_convert_options *options,
                      sw_plan_fn on_plan, void *plan_ctx, sw_report *report, sw_convert_summary *out,
                      sw_error *err)
@@ -596,32 +638,6 @@ sw_status sw_convert(const char *source, const char *dest, const sw_convert_opti
     if (source == NULL || options == NULL || report == NULL || out == NULL ||
         (dest == NULL && !options->dry_run))
         return swi_fail(err, SW_ERR_ARG, "sw_convert: source, dest, options and report are needed");
-    sw_convert_summary sum = {0};
-    job j = {.source_path = source,
-             .dest = dest,
-             .options = options,
-             .limits = sw_limits_resolve(options->open.limits),
-             .report = report,
-             .sum = &sum};
-    sw_status st = prepare(&j, err);
-    if (st == SW_OK)
-        swi_plan_show_rules(&j.remap, options);
-    if (st == SW_OK)
-        swi_plan_show_tensors(j.layout, j.whole, on_plan, plan_ctx);
-    if (st == SW_OK && !options->dry_run) {
-        swi_publish_in in = publish_in(&j);
-        st = swi_publish(&in, &sum, err);
-    }
-    swi_layout_free(j.layout);
-    swi_target_end(&j.target);
-    swi_param_names_free(&j.param_names);
-    swi_rules_free(j.rules);
-    free(j.layout_text);
-    swi_selection_free(&j.selection);
-    swi_assets_free(&j.assets);
-    swi_remap_free(&j.remap);
-    sw_checkpoint_close(j.source);
-    if (st == SW_OK)
-        *out = sum;
-    return st;
+    job j = {.source_path = source, .dest = dest, .options = options, .report = report};
+    return run(&j, on_plan, plan_ctx, out, err);
 }

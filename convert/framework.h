@@ -44,6 +44,7 @@ typedef struct swi_opening {
     sw_checkpoint *checkpoint; /* where sections and facts go */
     const char *map, *config;  /* what the caller named for it; or NULL */
     const char *shapes;        /* likewise */
+    const void *given;         /* swi_checkpoint_open_given; or NULL */
     bool proven;    /* set: the catalog is made of such as were proven, their findings are said */
     bool ambiguous; /* set with SW_ERR_CONFLICT: which of several checkpoints is meant? */
 } swi_opening;
@@ -256,6 +257,17 @@ bool swi_framework_is_alias(const swi_framework *framework, const char *name, si
 SW_MUST_USE sw_status swi_checkpoint_open(const char *path, const sw_open_options *options,
                                           sw_report *report, bool *recognised, sw_checkpoint **out,
                                           sw_error *err);
+/*
+ * What lies in no file: the framework's `open` makes a catalog of `given`, whose files are those of
+ * the store. Takes the store, whatever comes of it; `given` must outlive the checkpoint. `root` is
+ * what messages call it.
+ */
+SW_MUST_USE sw_status swi_checkpoint_open_given(const swi_framework *framework, swi_store *store,
+                                                const void *given, const sw_limits *limits,
+                                                sw_report *report, sw_checkpoint **out,
+                                                sw_error *err);
+/* What it was opened from, or NULL. */
+const void *swi_checkpoint_given(const sw_checkpoint *checkpoint);
 /*
  * The same checkpoint with another catalog, whose files, blobs and values are the same and whose
  * first tensors are those of `base` (a map adds tensors). Takes the catalog, whatever comes of it;

@@ -497,6 +497,80 @@ SW_API SW_MUST_USE sw_status sw_convert(const char *source, const char *dest,
                                         void *plan_ctx, sw_report *report, sw_convert_summary *out,
                                         sw_error *err);
 
+/* ---- saving from memory -------------------------------------------------------------------- */
+
+/*
+ * A state dict that a program puts together and saves, synchronously, in one process: tensors stay
+ * where they are in its memory, and what is written is what a conversion of them would be. One
+ * thread at a time; different saves are independent.
+ *
+ *     sw_save_begin -> sw_save_tensor*, sw_save_int* ... -> sw_save_commit -> sw_save_free
+ *
+ * Names are keys of nested dicts with '/' between them ("model/layers.0.weight",
+ * "optimizer/state/layers.0.weight/exp_avg", "step"); keys may have dots. In the checkpoint a
+ * tensor is called by its keys with dots between them. What is under "model" is taken for the
+ * weights, what is under "optimizer" for its state (specs/names.md, NAM-2); without such keys all
+ * is the model's.
+ * Errors of all calls: ARG; CONFLICT: the name, or a key of it, is something else already; FORMAT:
+ * text that is not UTF-8 (at the latest when it is written), or no JSON; LIMIT; NOMEM, after which
+ * the save is only good for being freed.
+ */
+typedef struct sw_save sw_save;
+
+typedef struct sw_save_options {
+    bool in_order; /* tensors come in the order in which their modules register them: targets that
+                      number the parameters of optimizers need it */
+    const sw_limits *limits; /* NULL: defaults */
+} sw_save_options;
+
+/* `options` may be NULL. */
+SW_API SW_MUST_USE sw_status sw_save_begin(const sw_save_options *options, sw_save **out,
+                                           sw_error *err);
+SW_API void sw_save_free(sw_save *save);
+
+/* A tensor, or a box of one. */
+typedef struct sw_tensor_data {
+    const char *name;
+    sw_dtype dtype;
+    uint32_t axes;
+    int64_t shape[SW_MAX_AXES]; /* of the whole tensor */
+    const void *data; /* its elements, or those of the box: row-major, little-endian, no gaps */
+    bool is_box;
+    int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES];
+} sw_tensor_data;
+
+/*
+ * The struct and its name are copied; the elements are borrowed, and must stay as they are until
+ * the save is freed, or no commit follows. Several boxes of one name are one tensor (same type and
+ * shape); together they must hold each element once, which commit checks (INCOMPLETE, CONFLICT).
+ */
+SW_API SW_MUST_USE sw_status sw_save_tensor(sw_save *save, const sw_tensor_data *tensor,
+                                            sw_error *err);
+/* Values are copied. */
+SW_API SW_MUST_USE sw_status sw_save_int(sw_save *save, const char *name, int64_t value,
+                                         sw_error *err);
+SW_API SW_MUST_USE sw_status sw_save_float(sw_save *save, const char *name, double value,
+                                           sw_error *err);
+SW_API SW_MUST_USE sw_status sw_save_bool(sw_save *save, const char *name, bool value,
+                                          sw_error *err);
+SW_API SW_MUST_USE sw_status sw_save_text(sw_save *save, const char *name, const char *value,
+                                          sw_error *err);
+SW_API SW_MUST_USE sw_status sw_save_bytes(sw_save *save, const char *name, const void *data,
+                                           size_t size, sw_error *err);
+/* Whatever JSON says: objects as dicts, arrays as lists, null as None. */
+SW_API SW_MUST_USE sw_status sw_save_json(sw_save *save, const char *name, const char *json,
+                                          sw_error *err);
+
+/*
+ * Writes it to `path` as options->to says ("native:codec=planes,ranks=2", "dcp:ranks=4", "hf"),
+ * which appears whole or not at all; what sw_convert says of dest, findings, errors and options
+ * holds (options->open is not used). Nothing of a failed commit is left. It may be called again.
+ * `report` and `out` may be NULL.
+ */
+SW_API SW_MUST_USE sw_status sw_save_commit(sw_save *save, const char *path,
+                                            const sw_convert_options *options, sw_report *report,
+                                            sw_convert_summary *out, sw_error *err);
+
 /*
  * Writes a small sharded sample checkpoint (a DCP folder as 4 ranks of an FSDP run leave it, with
  * optimizer state, every tensor holding its own coordinates) to the new directory `dest`.

@@ -230,6 +230,11 @@ void *swi_checkpoint_kept(const sw_checkpoint *checkpoint)
     return checkpoint->kept;
 }
 
+const void *swi_checkpoint_given(const sw_checkpoint *checkpoint)
+{
+    return checkpoint->given;
+}
+
 sw_limits swi_checkpoint_limits(const sw_checkpoint *checkpoint)
 {
     return checkpoint->limits;

@@ -32,7 +32,8 @@ struct sw_checkpoint {
     size_t fact_count, fact_capacity;
     sw_limits limits;
     uint64_t open_memory;
-    void *kept; /* of the framework */
+    const void *given; /* instead of files: what it was opened from */
+    void *kept;        /* of the framework */
     void (*free_kept)(void *);
     const char *temp_dir;
     pthread_mutex_t lock; /* of the view */

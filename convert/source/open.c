@@ -25,6 +25,7 @@ static sw_status read_catalog(sw_checkpoint *c, const sw_open_options *options, 
         .map = options ? options->map : NULL,
         .config = options ? options->config : NULL,
         .shapes = options ? options->shapes : NULL,
+        .given = c->given,
     };
     st = c->at.framework->open(&o, err);
     *recognised = st == SW_OK || !o.ambiguous;
@@ -139,6 +140,34 @@ sw_status swi_checkpoint_open(const char *path, const sw_open_options *options, 
     }
     *out = c;
     return SW_OK;
+}
+
+sw_status swi_checkpoint_open_given(const swi_framework *framework, swi_store *store,
+                                    const void *given, const sw_limits *limits, sw_report *report,
+                                    sw_checkpoint **out, sw_error *err)
+{
+    sw_checkpoint *c = NULL;
+    bool recognised;
+    sw_status st = swi_alloc_array(1, sizeof *c, (void **)&c, err);
+    if (st != SW_OK) {
+        swi_store_close(store);
+        return st;
+    }
+    c->limits = sw_limits_resolve(limits);
+    c->given = given;
+    c->at = (swi_detected){
+        .framework = framework, .store = store, .alone = true, .claim = SWI_CLAIM_WHOLE};
+    c->at.root = strdup(swi_store_root(store));
+    st = c->at.root != NULL ? prepare(c, err) : swi_fail_nomem(err);
+    if (st == SW_OK)
+        st = swi_listing_make(store, NULL, &c->limits, &c->at.listing, err);
+    if (st == SW_OK)
+        st = read_catalog(c, NULL, report, &recognised, err);
+    if (st == SW_OK)
+        *out = c;
+    else
+        sw_checkpoint_close(c);
+    return st;
 }
 
 sw_status sw_checkpoint_open(const char *path, const sw_open_options *options, sw_report *report,

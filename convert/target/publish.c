@@ -358,7 +358,7 @@ sw_status swi_publish(const swi_publish_in *in, sw_convert_summary *sum, sw_erro
         st = p.list != NULL ? swi_txn_commit_all(txns, 2, err) : swi_txn_commit(p.txn, err);
     }
     swi_txn_end(p.list, false);
-    swi_txn_end(p.txn, worth_keeping(st));
+    swi_txn_end(p.txn, !in->once && worth_keeping(st));
     free(p.digests);
     return st;
 }

@@ -40,6 +40,13 @@ same "$(./read_region weights | head -2)" \
     'Hugging Face safetensors, 8 tensors
 embedding.weight bfloat16 [250, 48] in 1 pieces' "the export's list"
 
+same "$(./save_checkpoint saved dcp:ranks=2)" '2 tensors in 2 files
+6 7 8 9 10 11' "the save"
+same "$(./save_checkpoint saved-weights hf)" '1 tensors in 1 files' "the save of weights"
+code=0
+./save_checkpoint saved dcp 2>said || code=$?
+same "$code: $(grep -c '^EXISTS: saved: exists' said)" '1: 1' "a save over another"
+
 code=0
 ./read_region sample model.embedding.weight 0 99999 2>said || code=$?
 same "$code: $(cat said)" '1: ARG: no such float32 elements' "a region outside"
