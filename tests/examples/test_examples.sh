@@ -40,7 +40,7 @@ same "$(./read_region weights | head -2)" \
     'Hugging Face safetensors, 8 tensors
 embedding.weight bfloat16 [250, 48] in 1 pieces' "the export's list"
 
-same "$(./save_checkpoint saved dcp:ranks=2)" '2 tensors in 2 files
+same "$(./save_checkpoint saved dcp:ranks=2)" '2 tensors in 3 files
 6 7 8 9 10 11' "the save"
 same "$(./save_checkpoint saved-weights hf)" '1 tensors in 1 files' "the save of weights"
 code=0
