@@ -73,6 +73,44 @@ SW_API SW_MUST_USE sw_status sw_checkpoint_value(const sw_checkpoint *checkpoint
  */
 SW_API SW_MUST_USE sw_status sw_checkpoint_read(const sw_checkpoint *checkpoint, size_t tensor,
                                                 uint64_t lo, uint64_t hi, void *out, sw_error *err);
+
+/*
+ * A box of a tensor, and where it goes. Set all of it to zero first, then struct_bytes to
+ * sizeof(sw_region): later versions may add members behind these, for which zero means what is done
+ * now.
+ */
+typedef struct sw_region {
+    size_t struct_bytes;
+    const char *tensor; /* its full name, as in the catalog */
+    sw_dtype dtype;     /* what its elements are taken for; SW_DTYPE_NONE: whatever they are */
+    uint32_t axes;      /* those of the tensor */
+    int64_t offset[SW_MAX_AXES]; /* in elements, by axis, slowest first */
+    int64_t length[SW_MAX_AXES];
+    void *out;          /* the caller's, for the first element; may be NULL when there is none */
+    uint64_t out_bytes; /* what may be written from there on */
+    bool strided;       /* stride_bytes says where elements go; else row-major, without gaps */
+    int64_t stride_bytes[SW_MAX_AXES]; /* from an element to the next one of an axis, not negative;
+                                          what lies between elements is left alone */
+} sw_region;
+
+/*
+ * Regions of any tensors of the checkpoint, native or foreign, into memory: elements in the types
+ * that they have there, little-endian. Only what holds them is read, in the order of files, by the
+ * threads and in the memory of `work`; every CRC and digest of what passes whole is compared on the
+ * way (a native chunk always does), and *tally (added to) says how much was and was not.
+ *
+ * `regions` are count structs that follow one another, all of the same struct_bytes; their memory
+ * may not overlap. Nothing is read unless all of them can be: ARG (outside of the tensor, another
+ * dtype or number of axes, elements that overlap or do not fit in out_bytes), NOTFOUND (no such
+ * tensor), a tensor's defect (INCOMPLETE, CORRUPT, CONFLICT, UNSUPPORTED where it holds terms that
+ * are not added up). Then IO, CORRUPT (also a finding of `report`), CANCELED, NOMEM, LIMIT; errors
+ * name the tensor, as "NAME[0:2, 8:16]". After a failure the memory of the regions holds anything.
+ * Any number of calls may run at once on one checkpoint. work, report and tally may be NULL.
+ */
+SW_API SW_MUST_USE sw_status sw_load(const sw_checkpoint *checkpoint, const sw_region *regions,
+                                     size_t count, const sw_work_options *work, sw_report *report,
+                                     sw_tally *tally, sw_error *err);
+
 /* The part of the checkpoint that a tensor belongs to: section "model", name in the module. */
 SW_API void sw_checkpoint_split_name(const sw_checkpoint *checkpoint, size_t tensor,
                                      const char **section, const char **name);

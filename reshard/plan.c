@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/text.h"
 #include "cast.h"
+#include "cover.h"
 #include "places.h"
 #include "steps.h"
 #include "transform.h"
@@ -38,7 +39,8 @@ struct swi_plan {
 
 static swi_steps choose_windows(const sw_tensor_info *info, uint64_t window_bytes, const item *it)
 {
-    uint64_t from = swi_cover_spread(&it->from), to = swi_cover_spread(&it->to);
+    uint64_t from = swi_spread_of(it->from.catalog, it->from.tensor);
+    uint64_t to = swi_spread_of(it->to.catalog, it->to.tensor);
     return swi_steps_make(info, it->from.element_bytes + it->scale.element_bytes,
                           from > to ? from : to, window_bytes);
 }

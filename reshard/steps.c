@@ -1,11 +1,12 @@
 #include "steps.h"
 
-uint64_t swi_cover_spread(const swi_cover *cover)
+uint64_t swi_spread_of(const sw_catalog *catalog, uint32_t tensor)
 {
+    sw_tensor_info info;
     swi_piece piece;
-    if (cover->piece_count == 0)
+    if (!sw_catalog_tensor(catalog, tensor, &info) || info.piece_count == 0)
         return 1;
-    swi_tensor_piece(cover->catalog, cover->tensor, 0, &piece);
+    swi_tensor_piece(catalog, tensor, 0, &piece);
     return (swi_piece_end(&piece) - swi_piece_first(&piece)) / swi_piece_elements(&piece);
 }
 

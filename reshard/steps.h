@@ -2,7 +2,7 @@
 #ifndef SW_RESHARD_STEPS_H
 #define SW_RESHARD_STEPS_H
 
-#include "cover.h"
+#include "plan.h"
 
 typedef struct swi_steps {
     uint64_t elements;
@@ -12,14 +12,17 @@ typedef struct swi_steps {
 
 /*
  * At most `window_bytes` of `element_bytes` each, and usually no more than SWI_WINDOW_USUAL: more
- * where pieces are spread (swi_cover_spread) and reads would be short.
+ * where pieces are spread (swi_spread_of) and reads would be short.
  */
 swi_steps swi_steps_make(const sw_tensor_info *info, uint32_t element_bytes, uint64_t spread,
                          uint64_t window_bytes);
 /* The window that begins at *at, which goes on behind it; false at the end. {0} has none. */
 bool swi_steps_next(const swi_steps *steps, uint64_t *at, uint64_t *lo, uint64_t *hi);
 
-/* How many times as much the first piece spans as it holds: a column shard of k has about k. */
-uint64_t swi_cover_spread(const swi_cover *cover);
+/*
+ * How many times as much the tensor's first piece spans as it holds: a column shard of k has about
+ * k.
+ */
+uint64_t swi_spread_of(const sw_catalog *catalog, uint32_t tensor);
 
 #endif

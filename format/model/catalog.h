@@ -22,6 +22,17 @@ void swi_builder_free(swi_builder *builder);
 SW_MUST_USE sw_status swi_builder_from(const sw_catalog *from, const sw_limits *limits,
                                        swi_builder **out, sw_error *err);
 
+/*
+ * A builder with the files of `from`, each under its old id, and nothing else: for a catalog of few
+ * of its pieces. swi_builder_take adds the blob behind a piece of it, as that catalog wants it;
+ * such a builder has no other blobs.
+ */
+SW_MUST_USE sw_status swi_builder_over(const sw_catalog *from, const sw_limits *limits,
+                                       swi_builder **out, sw_error *err);
+SW_MUST_USE sw_status swi_builder_take(swi_builder *builder, const sw_catalog *from,
+                                       uint32_t tensor, uint64_t piece, uint32_t *id,
+                                       sw_error *err);
+
 /* How the parts of one checkpoint become one catalog. */
 typedef struct swi_append {
     const char *folder; /* where its files lie, "part"; "": not in one of their own */

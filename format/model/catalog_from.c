@@ -115,3 +115,34 @@ sw_status swi_builder_from(const sw_catalog *from, const sw_limits *limits, swi_
     *out = b;
     return SW_OK;
 }
+
+sw_status swi_builder_over(const sw_catalog *from, const sw_limits *limits, swi_builder **out,
+                           sw_error *err)
+{
+    swi_builder *b = NULL;
+    sw_status status = swi_builder_make(limits, &b, err);
+    if (status != SW_OK)
+        return status;
+    status = copy_files(b->catalog, from, err);
+    if (status == SW_OK)
+        *out = b;
+    else
+        swi_builder_free(b);
+    return status;
+}
+
+sw_status swi_builder_take(swi_builder *builder, const sw_catalog *from, uint32_t tensor,
+                           uint64_t piece, uint32_t *id, sw_error *err)
+{
+    uint8_t record[SWI_RECORD_MAX];
+    sw_catalog *c = builder->catalog;
+    swi_piece p;
+    swi_blob blob;
+    swi_blob_want want;
+    swi_tensor_piece(from, tensor, piece, &p);
+    swi_piece_want(from, tensor, piece, &want);
+    swi_catalog_blob(from, p.blob, &blob);
+    sw_status status = swi_builder_blob(builder, &blob, id, err);
+    return status == SW_OK ? swi_packed_add(&c->wants, record, swi_pack_want(&want, record), err)
+                           : status;
+}
