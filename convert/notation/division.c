@@ -160,8 +160,8 @@ static sw_status size_axis(making *m, const swi_rules_named *axis, uint64_t *siz
     *size = given != NULL ? given->size : (uint64_t)n;
     if (*size > SWI_MESH_RANKS_MAX)
         return swi_yaml_fail(m->d->rules->doc, axis->value.node, err, SW_ERR_LIMIT, "LAY-1",
-                             "axis %s has %" PRIu64 " ranks; at most %u are known here", axis->name,
-                             *size, SWI_MESH_RANKS_MAX);
+                             "axis %s has %" PRIu64 " ranks; at most %" PRIu64 " are known here",
+                             axis->name, *size, SWI_MESH_RANKS_MAX);
     m->known[m->known_count++] =
         (known){.name = axis->name, .value = swi_expr_of_int((int64_t)*size)};
     return SW_OK;
@@ -182,7 +182,7 @@ static sw_status size_mesh(making *m, size_t i, sw_error *err)
         to->stride[a] = to->ranks;
         if (to->size[a] > SWI_MESH_RANKS_MAX / to->ranks)
             return swi_yaml_fail(r->doc, from->node, err, SW_ERR_LIMIT, "LAY-1",
-                                 "a mesh of more than %u ranks", SWI_MESH_RANKS_MAX);
+                                 "a mesh of more than %" PRIu64 " ranks", SWI_MESH_RANKS_MAX);
         to->ranks *= to->size[a];
     }
     if (to->ranks == m->d->meshes[0].ranks)
