@@ -8,6 +8,9 @@
 
 #define BUFFER_MAX ((uint64_t)1 << 20)
 #define BUFFER_MIN ((uint64_t)64 << 10)
+/* The system reads so much before it is asked for, while threads hash. */
+#define AHEAD_BYTES ((uint64_t)16 << 20)
+#define AHEAD_GAP ((uint64_t)64 << 10) /* between records that are asked for together */
 
 typedef struct scan {
     const swi_source *source;
@@ -16,12 +19,14 @@ typedef struct scan {
     sw_report *report;
     swi_pool *pool;
     swi_owners *owners;
-    uint32_t next;
+    uint32_t next, ahead;              /* records that are taken next, and asked for next */
+    uint64_t taken_bytes, ahead_bytes; /* of those before */
 } scan;
 
 typedef struct worker {
     bool done; /* a record, which is not in the account yet */
     uint32_t record;
+    uint32_t ahead_begin, ahead_end; /* records that it asks the system for first */
     swi_blob blob;
     swi_blob_check check;
     uint8_t *buffer;
@@ -44,6 +49,25 @@ static void account(const scan *s, worker *w)
     }
 }
 
+static uint64_t record_bytes(const scan *s, uint32_t record)
+{
+    swi_blob blob;
+    swi_catalog_blob(s->source->catalog, swi_portion_at(s->portion, record), &blob);
+    return blob.stored_bytes;
+}
+
+/* Once half of what was asked for is taken, so that small records are not asked for one by one. */
+static void take_ahead(scan *s, worker *w)
+{
+    const uint32_t count = swi_portion_count(s->portion);
+    w->ahead_begin = w->ahead_end = s->ahead;
+    if (s->ahead_bytes - s->taken_bytes > AHEAD_BYTES / 2)
+        return;
+    while (s->ahead < count && s->ahead_bytes - s->taken_bytes < AHEAD_BYTES)
+        s->ahead_bytes += record_bytes(s, s->ahead++);
+    w->ahead_end = s->ahead;
+}
+
 static bool take(void *ctx, void *arg)
 {
     scan *s = ctx;
@@ -51,8 +75,39 @@ static bool take(void *ctx, void *arg)
     account(s, w);
     if (s->next >= swi_portion_count(s->portion))
         return false;
+    take_ahead(s, w);
+    s->taken_bytes += record_bytes(s, s->next);
     w->record = s->next++;
     return true;
+}
+
+/* A large record is read on by its one reader, as the system sees by itself. */
+static void ask_for(const scan *s, uint32_t file, uint64_t begin, uint64_t end)
+{
+    const swi_reader *reader = s->source->reader;
+    const uint64_t size = end - begin;
+    if (size > 0)
+        reader->read_ahead(reader, file, begin, size < AHEAD_BYTES ? size : AHEAD_BYTES);
+}
+
+static void read_ahead(const scan *s, const worker *w)
+{
+    uint64_t begin = 0, end = 0;
+    uint32_t file = SWI_NO_FILE;
+    for (uint32_t i = w->ahead_begin; i < w->ahead_end; i++) {
+        swi_blob blob;
+        swi_catalog_blob(s->source->catalog, swi_portion_at(s->portion, i), &blob);
+        if (blob.file == SWI_NO_FILE)
+            continue;
+        if (blob.file != file || blob.offset_bytes > end + AHEAD_GAP) {
+            ask_for(s, file, begin, end);
+            file = blob.file;
+            begin = end = blob.offset_bytes;
+        }
+        if (blob.offset_bytes + blob.stored_bytes > end)
+            end = blob.offset_bytes + blob.stored_bytes; /* it lies inside its file */
+    }
+    ask_for(s, file, begin, end);
 }
 
 static sw_status check_one(void *ctx, void *arg, sw_error *err)
@@ -61,6 +116,7 @@ static sw_status check_one(void *ctx, void *arg, sw_error *err)
     worker *w = arg;
     const uint32_t id = swi_portion_at(s->portion, w->record);
     const swi_blob_label label = swi_owner_label(s->owners, id);
+    read_ahead(s, w);
     swi_catalog_blob(s->source->catalog, id, &w->blob);
     w->check = (swi_blob_check){0};
     sw_status status = w->blob.ops->check(&w->blob, s->source->reader, &label, w->buffer,
