@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/large.h"
 
 #define CHUNK_FIRST ((size_t)4096)
 #define CHUNK_MAX ((size_t)1 << 20)
@@ -83,6 +84,20 @@ static sw_status take(swi_arena *arena, size_t size, size_t pad, uint8_t **out, 
     return SW_OK;
 }
 
+sw_status swi_arena_reserve(swi_arena *arena, size_t size, sw_error *err)
+{
+    swi_arena_chunk *chunk = NULL;
+    if (size <= arena->left)
+        return SW_OK;
+    sw_status status = add_chunk(arena, size, &chunk, err);
+    if (status != SW_OK)
+        return status;
+    swi_expect_filled(chunk->data, size);
+    arena->next = chunk->data;
+    arena->left = size;
+    return SW_OK;
+}
+
 sw_status swi_arena_alloc(swi_arena *arena, size_t size, void **out, sw_error *err)
 {
     size_t pad = (ALIGN - ((uintptr_t)arena->next & (ALIGN - 1))) & (ALIGN - 1);
@@ -143,6 +158,22 @@ sw_status swi_grow_raw(void **items, size_t *capacity, size_t need, size_t size,
         return swi_fail_nomem(err);
     *items = p;
     *capacity = more;
+    return SW_OK;
+}
+
+sw_status swi_reserve_array(void **items, size_t *capacity, size_t need, size_t size, sw_error *err)
+{
+    size_t whole;
+    if (need <= *capacity)
+        return SW_OK;
+    if (!swi_mul_size(need, size, &whole) || whole > PTRDIFF_MAX)
+        return swi_fail_nomem(err);
+    void *p = realloc(*items, whole);
+    if (p == NULL)
+        return swi_fail_nomem(err);
+    swi_expect_filled(p, whole);
+    *items = p;
+    *capacity = need;
     return SW_OK;
 }
 

@@ -18,6 +18,8 @@ typedef struct swi_arena {
 } swi_arena;
 
 void swi_arena_free(swi_arena *arena); /* ends with {0} */
+/* Room for `size` bytes at once, which will be filled: a hint for what is known to come. */
+SW_MUST_USE sw_status swi_arena_reserve(swi_arena *arena, size_t size, sw_error *err);
 /* `size` bytes, zeroed, aligned to 8. A size of 0 gives a valid pointer. */
 SW_MUST_USE sw_status swi_arena_alloc(swi_arena *arena, size_t size, void **out, sw_error *err);
 /* `size` bytes without alignment or zeroing. */
@@ -34,10 +36,13 @@ SW_MUST_USE sw_status swi_alloc_array(size_t count, size_t size, void **out, sw_
 /*
  * Makes room for at least `need` elements in a growing array: *items of *capacity elements, new
  * room zeroed. Unchanged on failure. The raw one leaves new room as it is: for large tables whose
- * rows are written whole, so that room that is not used yet takes no memory.
+ * rows are written whole, so that room that is not used yet takes no memory. Reserving, raw too, is
+ * for exactly the elements that are known to come.
  */
 SW_MUST_USE sw_status swi_grow_raw(void **items, size_t *capacity, size_t need, size_t size,
                                    sw_error *err);
+SW_MUST_USE sw_status swi_reserve_array(void **items, size_t *capacity, size_t need, size_t size,
+                                        sw_error *err);
 SW_MUST_USE sw_status swi_grow_array(void **items, size_t *capacity, size_t need, size_t size,
                                      sw_error *err);
 

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "base/error.h"
+#include "base/text.h"
 
 #define FIRST_SLOTS ((size_t)64)
 
@@ -18,6 +19,7 @@ typedef struct entry {
 
 /* A slot is 0 when empty, else the low half of the hash over id + 1: most misses end here. */
 struct swi_names {
+    bool hashed; /* else all came in ascending order, and the slots are empty */
     uint64_t key[2];
     swi_arena text;
     entry *entries;
@@ -170,47 +172,128 @@ static sw_status grow_slots(swi_names *names, sw_error *err)
     return SW_OK;
 }
 
-sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_t *id, bool *is_new,
-                        sw_error *err)
+/* ---- ascending order ----------------------------------------------------------------------- */
+
+static bool is_behind(const swi_names *names, const void *text, size_t size)
 {
-    uint64_t hash = sip_hash(names->key, text, size);
-    size_t i = find_slot(names, hash, text, size);
-    if (names->slots[i] != 0) {
-        *id = (uint32_t)names->slots[i] - 1U;
-        if (is_new != NULL)
-            *is_new = false;
-        return SW_OK;
+    const entry *last = names->count > 0 ? &names->entries[names->count - 1] : NULL;
+    return last == NULL || swi_bytes_order(last->text, last->size, text, size) < 0;
+}
+
+static int64_t bisect(const swi_names *names, const void *text, size_t size)
+{
+    uint32_t low = 0, high = names->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const entry *e = &names->entries[middle];
+        int order = swi_bytes_order(e->text, e->size, text, size);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
+    return -1;
+}
+
+/* From now on by hash. */
+static sw_status hash_all(swi_names *names, sw_error *err)
+{
+    sw_status status = SW_OK;
+    while (names->count > names->slot_count / 4 * 3 && status == SW_OK)
+        status = grow_slots(names, err);
+    for (uint32_t id = 0; id < names->count && status == SW_OK; id++) {
+        const entry *e = &names->entries[id];
+        uint64_t slot = slot_value(sip_hash(names->key, (const uint8_t *)e->text, e->size), id);
+        size_t i = slot_start(names, slot);
+        while (names->slots[i] != 0)
+            i = (i + 1) & (names->slot_count - 1);
+        names->slots[i] = slot;
+    }
+    names->hashed = status == SW_OK;
+    return status;
+}
+
+/* ---- adding and finding -------------------------------------------------------------------- */
+
+static sw_status append(swi_names *names, const void *text, size_t size, sw_error *err)
+{
+    const char *copy;
     if (size >= UINT32_MAX || names->count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT,
                         "a table of names holds at most 2^32 - 2 names, each "
                         "shorter than 4 GiB");
+    sw_status status = swi_grow_raw((void **)&names->entries, &names->entry_capacity,
+                                    (size_t)names->count + 1, sizeof(entry), err);
+    if (status == SW_OK)
+        status = swi_arena_text(&names->text, text, size, &copy, err);
+    if (status == SW_OK)
+        names->entries[names->count++] = (entry){.text = copy, .size = (uint32_t)size};
+    return status;
+}
+
+/* Which is not there yet. */
+static sw_status append_hashed(swi_names *names, const void *text, size_t size, uint64_t hash,
+                               sw_error *err)
+{
     sw_status status = SW_OK;
-    size_t used = (size_t)names->count + 1;
-    if (used > names->slot_count / 4 * 3) {
+    if ((size_t)names->count + 1 > names->slot_count / 4 * 3)
         status = grow_slots(names, err);
-        if (status != SW_OK)
-            return status;
-        i = find_slot(names, hash, text, size);
-    }
-    status =
-        swi_grow_array((void **)&names->entries, &names->entry_capacity, used, sizeof(entry), err);
-    if (status != SW_OK)
-        return status;
-    const char *copy;
-    status = swi_arena_text(&names->text, text, size, &copy, err);
-    if (status != SW_OK)
-        return status;
-    names->entries[names->count] = (entry){.text = copy, .size = (uint32_t)size};
-    names->slots[i] = slot_value(hash, names->count);
-    *id = names->count++;
+    if (status == SW_OK)
+        status = append(names, text, size, err);
+    if (status == SW_OK)
+        names->slots[find_slot(names, hash, text, size)] = slot_value(hash, names->count - 1);
+    return status;
+}
+
+static void found(uint32_t at, bool is_now, uint32_t *id, bool *is_new)
+{
+    *id = at;
     if (is_new != NULL)
-        *is_new = true;
-    return SW_OK;
+        *is_new = is_now;
+}
+
+sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_t *id, bool *is_new,
+                        sw_error *err)
+{
+    sw_status status = SW_OK;
+    if (!names->hashed && is_behind(names, text, size)) {
+        status = append(names, text, size, err);
+        if (status == SW_OK)
+            found(names->count - 1, true, id, is_new);
+        return status;
+    }
+    if (!names->hashed)
+        status = hash_all(names, err);
+    if (status != SW_OK)
+        return status;
+    uint64_t hash = sip_hash(names->key, text, size);
+    uint64_t slot = names->slots[find_slot(names, hash, text, size)];
+    if (slot != 0) {
+        found((uint32_t)slot - 1U, false, id, is_new);
+        return SW_OK;
+    }
+    status = append_hashed(names, text, size, hash, err);
+    if (status == SW_OK)
+        found(names->count - 1, true, id, is_new);
+    return status;
+}
+
+sw_status swi_names_reserve(swi_names *names, uint32_t count, size_t bytes, sw_error *err)
+{
+    size_t need, room;
+    if (!swi_add_size(names->count, count, &need) || !swi_add_size(bytes, count, &room))
+        return swi_fail_nomem(err);
+    sw_status status = swi_reserve_array((void **)&names->entries, &names->entry_capacity, need,
+                                         sizeof(entry), err);
+    return status == SW_OK ? swi_arena_reserve(&names->text, room, err) : status;
 }
 
 int64_t swi_names_find(const swi_names *names, const void *text, size_t size)
 {
+    if (!names->hashed)
+        return bisect(names, text, size);
     size_t i = find_slot(names, sip_hash(names->key, text, size), text, size);
     return names->slots[i] != 0 ? (int64_t)((uint32_t)names->slots[i] - 1U) : -1;
 }

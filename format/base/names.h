@@ -1,7 +1,8 @@
 /*
  * A set of distinct strings with small ids, in order of first use. Open addressing over SipHash
- * with a per-table key, so that chosen names cannot make it slow. Not shared by threads while it
- * grows.
+ * with a per-table key, so that chosen names cannot make it slow; as long as strings come in
+ * ascending order (swi_bytes_order), as those of a sorted table do, none is hashed and they are
+ * found by bisecting. Not shared by threads while it grows.
  */
 #ifndef SW_BASE_NAMES_H
 #define SW_BASE_NAMES_H
@@ -15,6 +16,9 @@ void swi_names_free(swi_names *names);
 /* The id of the string; *is_new (may be NULL) says whether it was added now. Bytes are copied. */
 SW_MUST_USE sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_t *id,
                                     bool *is_new, sw_error *err);
+/* Room for `count` more strings of `bytes` bytes in all: a hint. */
+SW_MUST_USE sw_status swi_names_reserve(swi_names *names, uint32_t count, size_t bytes,
+                                        sw_error *err);
 /* The id, or -1. */
 int64_t swi_names_find(const swi_names *names, const void *text, size_t size);
 uint32_t swi_names_count(const swi_names *names);

@@ -72,6 +72,17 @@ void swi_utf8_trim(char *text)
         text[size - 1 - back] = '\0';
 }
 
+/* ---- order --------------------------------------------------------------------------------- */
+
+int swi_bytes_order(const void *a, size_t a_size, const void *b, size_t b_size)
+{
+    size_t common = a_size < b_size ? a_size : b_size;
+    int order = common > 0 ? memcmp(a, b, common) : 0;
+    if (order != 0)
+        return order;
+    return a_size < b_size ? -1 : a_size > b_size;
+}
+
 /* ---- quoting ------------------------------------------------------------------------------- */
 
 /* Characters that change how the text around them is shown, or are not shown at all. */

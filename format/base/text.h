@@ -7,6 +7,8 @@
 bool swi_utf8_valid(const void *text, size_t size);
 /* Bytes of the longest prefix that is valid: where the first wrong character begins. */
 size_t swi_utf8_prefix(const void *text, size_t size);
+/* As memcmp; of two of which one begins with the other, the shorter one comes first. */
+int swi_bytes_order(const void *a, size_t a_size, const void *b, size_t b_size);
 /* Takes away a last character that was cut in the middle. */
 void swi_utf8_trim(char *text);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "codec/json.h"
 #include "codec/json_write.h"
 
@@ -51,19 +52,12 @@ static void pop(canon *c)
     c->keys.size = c->starts[--c->depth];
 }
 
-static bool ascends(const uint8_t *before, size_t before_size, const char *key, size_t size)
-{
-    size_t common = before_size < size ? before_size : size;
-    int order = common > 0 ? memcmp(before, key, common) : 0;
-    return order < 0 || (order == 0 && before_size < size);
-}
-
 static sw_status take_key(canon *c, const swi_json_event *e, sw_error *err)
 {
     size_t start = c->starts[c->depth - 1];
     bool *seen = &c->seen[c->depth - 1];
-    if (*seen && !ascends(c->keys.data != NULL ? c->keys.data + start : NULL, c->keys.size - start,
-                          e->text, e->size))
+    if (*seen && swi_bytes_order(c->keys.data != NULL ? c->keys.data + start : NULL,
+                                 c->keys.size - start, e->text, e->size) >= 0)
         return differs(e->offset_bytes, "a key that is not behind the one before it", err);
     *seen = true;
     c->keys.size = start;

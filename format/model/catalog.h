@@ -33,6 +33,18 @@ SW_MUST_USE sw_status swi_builder_take(swi_builder *builder, const sw_catalog *f
                                        uint32_t tensor, uint64_t piece, uint32_t *id,
                                        sw_error *err);
 
+/* What is known to come. */
+typedef struct swi_catalog_room {
+    uint64_t tensors, shape_numbers, name_bytes;
+    uint64_t blobs, pieces;
+} swi_catalog_room;
+/*
+ * Room for that much more, so that a catalog of a million tensors does not grow through many sizes.
+ * Only a hint: more may come, and less takes what it takes. What limits forbid is not reserved.
+ */
+SW_MUST_USE sw_status swi_builder_reserve(swi_builder *builder, const swi_catalog_room *room,
+                                          sw_error *err);
+
 /* How the parts of one checkpoint become one catalog. */
 typedef struct swi_append {
     const char *folder; /* where its files lie, "part"; "": not in one of their own */
@@ -82,6 +94,9 @@ bool swi_builder_same(const swi_builder *builder, uint32_t id, sw_dtype dtype, u
 /* Pieces may come in any order of tensors. Empty ones are dropped. */
 SW_MUST_USE sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor,
                                         const swi_piece *piece, sw_error *err);
+/* The piece that is all of the tensor, dense from the blob's first byte on: the same, sooner. */
+SW_MUST_USE sw_status swi_builder_whole(swi_builder *builder, uint32_t tensor, uint32_t blob,
+                                        sw_error *err);
 /* Overlapping pieces of this tensor are copies of the same elements, not a conflict. */
 void swi_builder_allow_replicas(swi_builder *builder, uint32_t tensor);
 /* `alias` is another name of `owner`'s storage: it needs no pieces of its own, and shows those of

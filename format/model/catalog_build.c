@@ -132,6 +132,42 @@ sw_status swi_builder_constant(swi_builder *builder, const void *pattern, uint32
     return swi_builder_blob(builder, &blob, id, err);
 }
 
+/* ---- room ------------------------------------------------------------------------------------ */
+
+/* Of most blobs and pieces: more or less of either does not matter. */
+#define BLOB_BYTES 16
+#define PIECE_BYTES 8
+
+static size_t least(uint64_t count, uint64_t limit)
+{
+    return (size_t)(count < limit ? count : limit);
+}
+
+sw_status swi_builder_reserve(swi_builder *builder, const swi_catalog_room *room, sw_error *err)
+{
+    sw_catalog *c = builder->catalog;
+    size_t tensors = least(room->tensors, least(builder->limits.tensors, UINT32_MAX - 1));
+    size_t shapes = least(room->shape_numbers, (uint64_t)tensors * SW_MAX_AXES);
+    size_t blobs = least(room->blobs, least(builder->limits.pieces, UINT32_MAX - 1));
+    size_t pieces = least(room->pieces, least(builder->limits.pieces, UINT32_MAX - 1));
+    sw_status status =
+        swi_names_reserve(c->names, (uint32_t)tensors, least(room->name_bytes, SIZE_MAX / 2), err);
+    if (status == SW_OK)
+        status = swi_reserve_array((void **)&c->tensors, &c->tensor_capacity,
+                                   c->tensor_count + tensors, sizeof *c->tensors, err);
+    if (status == SW_OK)
+        status = swi_reserve_array((void **)&c->shapes, &c->shape_capacity, c->shape_count + shapes,
+                                   sizeof *c->shapes, err);
+    if (status == SW_OK)
+        status = swi_packed_reserve(&c->blobs, blobs, BLOB_BYTES, err);
+    if (status == SW_OK)
+        status = swi_packed_reserve(&c->pieces, pieces, PIECE_BYTES, err);
+    if (status == SW_OK)
+        status = swi_reserve_array((void **)&builder->tensor_of, &builder->tensor_of_capacity,
+                                   c->pieces.count + pieces, sizeof *builder->tensor_of, err);
+    return status;
+}
+
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 static sw_status check_tensor(const swi_tensor_in *in, uint64_t *elements, sw_error *err)
@@ -205,26 +241,30 @@ sw_status swi_builder_tensor(swi_builder *builder, const swi_tensor_in *in, uint
     return SW_OK;
 }
 
-sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor, const swi_piece *piece,
-                            sw_error *err)
+static sw_status check_piece(const swi_builder *builder, uint32_t tensor, uint32_t blob,
+                             uint32_t axes, sw_error *err)
 {
-    sw_catalog *c = builder->catalog;
-    uint8_t record[SWI_RECORD_MAX];
+    const sw_catalog *c = builder->catalog;
     size_t n = c->pieces.count;
-    if (tensor >= c->tensor_count || piece->blob >= c->blobs.count || piece->axes > SW_MAX_AXES)
+    if (tensor >= c->tensor_count || blob >= c->blobs.count || axes > SW_MAX_AXES)
         return swi_fail(err, SW_ERR_ARG,
                         "a piece of tensor %" PRIu32 ", blob %" PRIu32 ", with %" PRIu32
                         " axes: no such thing",
-                        tensor, piece->blob, piece->axes);
-    if (swi_piece_is_empty(piece))
-        return SW_OK;
+                        tensor, blob, axes);
     if (n >= builder->limits.pieces || n >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT, "more than %" PRIu64 " pieces", builder->limits.pieces);
-    swi_pack_context ctx = swi_context_of(c, &c->tensors[tensor]);
+    return SW_OK;
+}
+
+static sw_status add_piece(swi_builder *builder, uint32_t tensor, const uint8_t *record,
+                           size_t size, sw_error *err)
+{
+    sw_catalog *c = builder->catalog;
+    size_t n = c->pieces.count;
     sw_status status = swi_grow_array((void **)&builder->tensor_of, &builder->tensor_of_capacity,
                                       n + 1, sizeof *builder->tensor_of, err);
     if (status == SW_OK)
-        status = swi_packed_add(&c->pieces, record, swi_pack_piece(&ctx, piece, record), err);
+        status = swi_packed_add(&c->pieces, record, size, err);
     if (status != SW_OK)
         return status;
     if (n > 0 && builder->tensor_of[n - 1] > tensor)
@@ -232,6 +272,29 @@ sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor, const swi_pie
     builder->tensor_of[n] = tensor;
     c->tensors[tensor].piece_count++;
     return SW_OK;
+}
+
+sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor, const swi_piece *piece,
+                            sw_error *err)
+{
+    sw_catalog *c = builder->catalog;
+    uint8_t record[SWI_RECORD_MAX];
+    sw_status status = check_piece(builder, tensor, piece->blob, piece->axes, err);
+    if (status != SW_OK || swi_piece_is_empty(piece))
+        return status;
+    swi_pack_context ctx = swi_context_of(c, &c->tensors[tensor]);
+    return add_piece(builder, tensor, record, swi_pack_piece(&ctx, piece, record), err);
+}
+
+sw_status swi_builder_whole(swi_builder *builder, uint32_t tensor, uint32_t blob, sw_error *err)
+{
+    sw_catalog *c = builder->catalog;
+    uint8_t record[SWI_RECORD_MAX];
+    sw_status status = check_piece(builder, tensor, blob, 0, err);
+    if (status != SW_OK || c->tensors[tensor].elements == 0)
+        return status;
+    swi_pack_context ctx = swi_context_of(c, &c->tensors[tensor]);
+    return add_piece(builder, tensor, record, swi_pack_whole(&ctx, blob, record), err);
 }
 
 bool swi_builder_same(const swi_builder *builder, uint32_t id, sw_dtype dtype, uint32_t axes,

@@ -458,11 +458,37 @@ static sw_status cover_pieces(freeze *f, uint32_t tensor, bool outside, sw_error
     return status;
 }
 
+/*
+ * One piece that is all of its tensor, inside its blob: nothing to sort, and complete. False: not
+ * so, or not at once.
+ */
+static bool freeze_whole(freeze *f, uint32_t tensor)
+{
+    sw_catalog *c = f->c;
+    swi_tensor_row *t = &c->tensors[tensor];
+    swi_blob blob;
+    uint32_t id;
+    if (t->piece_count != 1 || c->order != NULL || t->first_piece != f->written ||
+        !swi_unpack_whole(swi_packed_at(&c->pieces, f->written), &id))
+        return false;
+    swi_catalog_blob(c, id, &blob);
+    uint64_t bytes = t->elements * sw_dtype_bytes((sw_dtype)t->dtype);
+    if (bytes > blob.bytes)
+        return false;
+    count_tensor_hit(f, tensor, id);
+    count_tensor_held(f, tensor, blob.file != SWI_NO_FILE ? bytes : 0);
+    t->held = t->elements;
+    f->written++;
+    return true;
+}
+
 static sw_status freeze_tensor(freeze *f, uint32_t tensor, sw_error *err)
 {
     swi_tensor_row *t = &f->c->tensors[tensor];
     uint32_t added = t->piece_count;
     size_t kept = 0;
+    if (freeze_whole(f, tensor))
+        return SW_OK;
     if (added == 0 && (t->alias_of != SWI_NO_ALIAS || t->elements == 0)) {
         t->first_piece = (uint32_t)f->written;
         return SW_OK;

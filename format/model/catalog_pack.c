@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 #define BLOCK 65536U
 
 /* First byte of a piece: its axes, and what needs no telling. */
@@ -15,7 +17,8 @@ enum {
     VIEW_IS_SHAPE = 16,
     IS_DENSE = 32,
     IS_WHOLE = 64, /* the box is the whole view */
-    BASE_IS_ZERO = 128
+    BASE_IS_ZERO = 128,
+    IS_TENSOR = VIEW_IS_SHAPE | IS_DENSE | IS_WHOLE | BASE_IS_ZERO
 };
 
 static uint8_t *put(uint8_t *p, uint64_t v)
@@ -148,6 +151,22 @@ void swi_unpack_piece(const swi_pack_context *ctx, const uint8_t *record, swi_pi
         p = get_signed(p, &out->stride_bytes[k]);
 }
 
+size_t swi_pack_whole(const swi_pack_context *ctx, uint32_t blob, uint8_t *record)
+{
+    *record = (uint8_t)(IS_TENSOR | ctx->axes);
+    return (size_t)(put(record + 1, blob) - record);
+}
+
+bool swi_unpack_whole(const uint8_t *record, uint32_t *blob)
+{
+    uint64_t id;
+    if ((*record & IS_TENSOR) != IS_TENSOR)
+        return false;
+    (void)get(record + 1, &id);
+    *blob = (uint32_t)id;
+    return true;
+}
+
 /* ---- blobs ----------------------------------------------------------------------------------- */
 
 size_t swi_pack_blob(const swi_blob *blob, uint8_t kind, uint8_t *record)
@@ -213,6 +232,19 @@ sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size,
         packed->block[block] = at;
     packed->at[packed->count++] = (uint32_t)(at - packed->block[block]);
     return SW_OK;
+}
+
+sw_status swi_packed_reserve(swi_packed *packed, size_t count, size_t bytes, sw_error *err)
+{
+    size_t need, whole;
+    if (!swi_add_size(packed->count, count, &need) || !swi_mul_size(count, bytes, &whole) ||
+        !swi_add_size(packed->bytes.size, whole, &whole))
+        return swi_fail_nomem(err);
+    sw_status status = swi_reserve_array((void **)&packed->at, &packed->at_capacity, need,
+                                         sizeof *packed->at, err);
+    return status == SW_OK ? swi_reserve_array((void **)&packed->bytes.data,
+                                               &packed->bytes.capacity, whole, 1, err)
+                           : status;
 }
 
 sw_status swi_packed_copy(swi_packed *to, const swi_packed *from, sw_error *err)

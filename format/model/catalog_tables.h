@@ -29,6 +29,9 @@ typedef struct swi_packed {
 
 SW_MUST_USE sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size,
                                      sw_error *err);
+/* Room for `count` more of about `bytes` bytes each. */
+SW_MUST_USE sw_status swi_packed_reserve(swi_packed *packed, size_t count, size_t bytes,
+                                         sw_error *err);
 /* Fills an empty one; on failure it may be filled in part. */
 SW_MUST_USE sw_status swi_packed_copy(swi_packed *to, const swi_packed *from, sw_error *err);
 const uint8_t *swi_packed_at(const swi_packed *packed, size_t i);
@@ -45,6 +48,11 @@ typedef struct swi_pack_context {
 
 size_t swi_pack_piece(const swi_pack_context *ctx, const swi_piece *piece, uint8_t *record);
 void swi_unpack_piece(const swi_pack_context *ctx, const uint8_t *record, swi_piece *out);
+/* The same for all of the tensor, dense from the blob's first byte on; and whether a record says
+ * so.
+ */
+size_t swi_pack_whole(const swi_pack_context *ctx, uint32_t blob, uint8_t *record);
+bool swi_unpack_whole(const uint8_t *record, uint32_t *blob);
 /* `kind` stands for blob->ops. */
 size_t swi_pack_blob(const swi_blob *blob, uint8_t kind, uint8_t *record);
 void swi_unpack_blob(const uint8_t *record, uint8_t *kind, swi_blob *out);

@@ -56,15 +56,6 @@ static uint64_t place_arrays(uint64_t count, uint64_t shape_numbers, uint64_t na
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static int compare_names(const void *a, size_t a_size, const void *b, size_t b_size)
-{
-    size_t common = a_size < b_size ? a_size : b_size;
-    int order = common > 0 ? memcmp(a, b, common) : 0;
-    if (order != 0)
-        return order;
-    return a_size < b_size ? -1 : a_size > b_size;
-}
-
 static sw_status check_tensor(const swi_native_tensor *t, sw_error *err)
 {
     swi_quoted q;
@@ -92,7 +83,7 @@ static sw_status check_all(const swi_native_tensor *tensors, uint32_t count,
         sw_status status = check_tensor(t, err);
         if (status != SW_OK)
             return status;
-        if (i > 0 && compare_names(t[-1].name, t[-1].name_size, t->name, t->name_size) >= 0)
+        if (i > 0 && swi_bytes_order(t[-1].name, t[-1].name_size, t->name, t->name_size) >= 0)
             return swi_fail(err, SW_ERR_ARG, "%s: tensor \"%s\" is not behind the one before it",
                             SWI_NATIVE_TABLE, swi_quote(&q, t->name, t->name_size));
         *shape_numbers += t->axes;
@@ -268,7 +259,7 @@ static sw_status check_names(const check *c, sw_error *err)
             return wrong_tensor(c, i, c->arrays[NAMES].at + start,
                                 "its name begins within a character", err);
         if (i > 0 &&
-            compare_names(t->names + before, start - before, t->names + start, end - start) >= 0)
+            swi_bytes_order(t->names + before, start - before, t->names + start, end - start) >= 0)
             return wrong_tensor(c, i, c->arrays[NAMES].at + start,
                                 "its name is not behind that of the one before it", err);
         before = start;
@@ -383,7 +374,7 @@ int64_t swi_native_table_find(const swi_native_table *table, const char *name, s
         uint32_t middle = low + (high - low) / 2;
         size_t other;
         const char *text = name_at(table, middle, &other);
-        int order = compare_names(text, other, name, size);
+        int order = swi_bytes_order(text, other, name, size);
         if (order == 0)
             return middle;
         if (order < 0)

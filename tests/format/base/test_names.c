@@ -49,6 +49,45 @@ static void test_many(void **state)
     swi_names_free(names);
 }
 
+/* Strings that ascend are not hashed; from the first that does not all are, and nothing else
+ * changes. Held against a list. */
+static void test_ascending_until_one_is_not(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 200, STRINGS = 60 };
+    harness_prng prng = {3};
+    for (int round = 0; round < ROUNDS; round++) {
+        sw_error err = {0};
+        swi_names *names = NULL;
+        char list[STRINGS][64];
+        uint32_t count = 0;
+        int ascending = (int)harness_random_below(&prng, STRINGS);
+        assert_ok(swi_names_make(&names, &err), &err);
+        if (round % 2 == 0)
+            assert_ok(swi_names_reserve(names, STRINGS / 2, 300, &err), &err);
+        for (int i = 0; i < STRINGS; i++) {
+            char name[64];
+            uint32_t id = 0, want = 0;
+            bool is_new = false;
+            int number = i < ascending ? 1000 + i : (int)harness_random_below(&prng, 2000);
+            (void)snprintf(name, sizeof name, "layer.%d", number);
+            while (want < count && strcmp(list[want], name) != 0)
+                want++;
+            assert_int_equal(swi_names_find(names, name, strlen(name)),
+                             want < count ? (int64_t)want : -1);
+            assert_ok(swi_names_add(names, name, strlen(name), &id, &is_new, &err), &err);
+            assert_int_equal(id, want);
+            assert_int_equal(is_new, want == count);
+            if (is_new)
+                memcpy(list[count++], name, sizeof name);
+            for (uint32_t k = 0; k < count; k++)
+                assert_int_equal(swi_names_find(names, list[k], strlen(list[k])), k);
+        }
+        assert_int_equal(swi_names_count(names), count);
+        swi_names_free(names);
+    }
+}
+
 static void test_bytes_count(void **state)
 {
     (void)state;
@@ -102,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many),
+        cmocka_unit_test(test_ascending_until_one_is_not),
         cmocka_unit_test(test_bytes_count),
         cmocka_unit_test(test_prefixes),
     };
