@@ -10,7 +10,7 @@ if [ ! -x "$venv/bin/python" ]; then
     exit 2
 fi
 cmake -S . -B build/bench -G Ninja -DSW_TESTS=ON >/dev/null
-cmake --build build/bench --target shardwright codec_bench -j "$(nproc)" >/dev/null
-export SW_CODEC_BENCH=$PWD/build/bench/bench/codec_bench
+cmake --build build/bench --target shardwright codec_bench native_bench -j "$(nproc)" >/dev/null
+export SW_CODEC_BENCH=$PWD/build/bench/bench/codec_bench SW_NATIVE_BENCH=$PWD/build/bench/bench/native_bench
 exec "$venv/bin/python" tests/bench/bench.py --shardwright build/bench/shardwright \
     --work "${SW_BENCH_WORK:-build/bench/data}" --python "$venv/bin/python" "$@"

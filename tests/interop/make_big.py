@@ -2,12 +2,14 @@
 
     make_big.py rows|columns|one OUT --size 4GiB [--world 4] [--tensor 64MiB] [--hf]
     make_big.py llama OUT --size 2GiB
+    make_big.py moments|random OUT --size 1GiB
     make_big.py fsdp1 OUT --size 2GiB [--world 4]
     make_big.py metadata OUT --chunks 1000000 [--items]
     make_big.py check OUT HF_FOLDER
 
 rows, columns: many bf16 matrices, row or column shards. one: one column-sharded tensor of --size.
 llama: Hugging Face safetensors of a model with real shapes, as many layers as make the size.
+moments: bf16 weights with what AdamW keeps of them. random: bytes that nothing makes shorter.
 fsdp1: FSDP1's local state dicts of such a model, each layer wrapped, a file a rank; OUT.shapes.yaml
 says what is in the flat parameters. One rank is in memory at a time.
 --hf: the same tensors as DCP's sharded safetensors, the input of torch's own HF consolidation.
@@ -109,6 +111,29 @@ def make_big(args):
                     timeout_s=1200)
     with open(args.out.rstrip("/") + ".plan.json", "w") as text:
         json.dump({"world": args.world, "entries": entries}, text)
+
+
+def trained(count, seed):
+    """What AdamW keeps of `count` parameters: bf16 weight, fp32 master, first and second moments."""
+    random = numpy.random.default_rng(seed)
+    master, first, root = (torch.from_numpy(random.standard_normal(count, numpy.float32)) for _ in range(3))
+    master *= 0.02
+    return {"model.{}.weight": master.to(torch.bfloat16), "optimizer.state.{}.weight.master": master,
+            "optimizer.state.{}.weight.exp_avg": first * 1e-4,
+            "optimizer.state.{}.weight.exp_avg_sq": (root * 1e-4) ** 2}
+
+
+def make_state(args):
+    """moments, random: one process writes all."""
+    size, part, state = parse_size(args.size), parse_size(args.tensor), {}
+    for i in range(max(size // part, 1)):
+        if args.mode == "random":
+            raw = bytearray(numpy.random.default_rng(i).bytes(part))
+            state[f"model.layers.{i}.weight"] = torch.frombuffer(raw, dtype=torch.uint8).reshape(-1, 1024)
+            continue
+        for name, tensor in trained(part // 14 // 1024 * 1024, i).items():
+            state[name.format(f"layers.{i}")] = tensor.reshape(-1, 1024)
+    dcp.save(state, checkpoint_id=args.out, no_dist=True)
 
 
 def tensors_of(folder):
@@ -314,7 +339,8 @@ def check_fsdp1(plan, where):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["rows", "columns", "one", "llama", "fsdp1", "metadata", "check"])
+    parser.add_argument("mode", choices=["rows", "columns", "one", "llama", "fsdp1", "metadata", "moments",
+                                         "random", "check"])
     parser.add_argument("out")
     parser.add_argument("converted", nargs="?")
     parser.add_argument("--size", default="1GiB")
@@ -327,7 +353,7 @@ def main():
     if args.mode == "check":
         return check_big(args)
     {"metadata": make_metadata, "llama": make_llama,
-     "fsdp1": make_fsdp1}.get(args.mode, make_big)(args)
+     "fsdp1": make_fsdp1, "moments": make_state, "random": make_state}.get(args.mode, make_big)(args)
     return 0
 
 
