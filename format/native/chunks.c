@@ -112,7 +112,7 @@ static sw_status wrong(const swi_native_chunk *chunk, const swi_digest *found, s
     char is[SWI_DIGEST_TEXT], must[SWI_DIGEST_TEXT];
     swi_digest_text(found, is);
     swi_digest_text(&chunk->digest, must);
-    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", 0, "its SHA-256 is %s, the index says %s", is,
+    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-13", 0, "its SHA-256 is %s, the index says %s", is,
                        must);
 }
 
@@ -298,7 +298,7 @@ sw_status swi_native_chunks_blob(const swi_native_chunks *chunks, size_t shard, 
         return swi_fail(err, SW_ERR_LIMIT, "more than 2^32 chunks");
     swi_native_chunk_at(&chunks->shards[shard], chunk, &at);
     if (!sizes_agree(&at, raw_bytes))
-        return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", at.offset_bytes,
+        return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-13", at.offset_bytes,
                            "its chunk at %" PRIu64 " stores %" PRIu64 " bytes in %" PRIu32
                            " by codec %u",
                            at.offset_bytes, raw_bytes, at.stored_bytes, (unsigned)at.codec);

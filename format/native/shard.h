@@ -62,9 +62,9 @@ typedef struct swi_native_shard {
 /*
  * Reads head, foot, values and index of a shard file and holds them against the manifest:
  * SW_ERR_CORRUPT (a digest or number differs, with position), SW_ERR_NOTFOUND, SW_ERR_UNTRUSTED: it
- * is of another save or another rank. Checks all records: offsets ascend as NAT-9 has it, counts
- * add up. Errors begin with the file's name. limits->metadata_bytes bounds the index and the
- * values.
+ * is of another save or another rank. SW_ERR_UNSUPPORTED: a newer major version, an unknown codec.
+ * Checks all records: offsets ascend as NAT-9 has it, counts add up. Errors begin with the file's
+ * name. limits->metadata_bytes bounds the index and the values.
  */
 typedef struct swi_native_expect {
     const swi_native_file *file;
@@ -108,7 +108,8 @@ SW_MUST_USE sw_status swi_native_chunks_make(const swi_native_shard *shards, siz
                                              swi_native_chunks **out, sw_error *err);
 void swi_native_chunks_free(swi_native_chunks *chunks);
 /* The blob of a chunk of a shard file; `file` is its id in the catalog. SW_ERR_LIMIT: more than
- * 2^32 chunks. */
+ * 2^32 chunks. SW_ERR_CORRUPT: so many raw bytes cannot be stored in it (NAT-13). Errors of this
+ * and of swi_native_piece_next name no file. */
 SW_MUST_USE sw_status swi_native_chunks_blob(const swi_native_chunks *chunks, size_t shard,
                                              uint64_t chunk, uint32_t file, uint64_t raw_bytes,
                                              swi_blob *out, sw_error *err);

@@ -54,11 +54,11 @@ static sw_status check_chunk(const swi_native_shard *shard, uint64_t i, uint64_t
                            "before the values, %" PRIu64,
                            i, stored, at, shard->values_at);
     if (p[12] > SWI_CHUNK_PLANES)
-        return swi_fail_at(err, SW_ERR_UNSUPPORTED, "NAT-11", record_at + 12,
+        return swi_fail_at(err, SW_ERR_UNSUPPORTED, "NAT-13", record_at + 12,
                            "chunk %" PRIu64 " is of codec %u, which version %d does not have", i,
                            (unsigned)p[12], SWI_NATIVE_MAJOR);
     if ((p[13] | p[14] | p[15]) != 0)
-        return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", record_at + 13,
+        return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-13", record_at + 13,
                            "the record of chunk %" PRIu64 " is not zero where it has to be", i);
     *end = at + stored;
     return SW_OK;
@@ -83,7 +83,7 @@ static sw_status check_chunks(const swi_native_shard *shard, sw_error *err)
 
 static sw_status bad_piece(const record *r, uint64_t at, sw_error *err, const char *why)
 {
-    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", r->at + at,
+    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-13", r->at + at,
                        "a piece of tensor %" PRIu32 " %s", r->piece.tensor, why);
 }
 
@@ -158,7 +158,7 @@ static sw_status check_pieces(const swi_native_shard *shard, sw_error *err)
     }
     if (chunks == shard->chunk_count && swi_cursor_left(&c) == 0)
         return SW_OK;
-    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", shard->index_at + c.pos,
+    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-13", shard->index_at + c.pos,
                        "the pieces have %" PRIu64 " chunks of %" PRIu64 ", and %zu bytes are left "
                        "behind their records",
                        chunks, shard->chunk_count, swi_cursor_left(&c));

@@ -166,7 +166,7 @@ static sw_status check_counts(const opening *o, sw_error *err)
         swi_mul_u64(f->piece_count, SWI_PIECE_BYTES, &pieces) &&
         swi_add_u64(chunks, pieces, &all) && all <= f->index_bytes)
         return SW_OK;
-    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-11", o->bytes - SWI_NATIVE_FOOT_BYTES + 104,
+    return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-10", o->bytes - SWI_NATIVE_FOOT_BYTES + 104,
                        "%" PRIu64 " pieces and %" PRIu64 " chunks do not fit an index of "
                        "%" PRIu64 " bytes",
                        f->piece_count, f->chunk_count, f->index_bytes);
