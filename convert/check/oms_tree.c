@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "check/real_path.h"
 
 /* Directories that are still to be looked at, each after the one that holds it. */
 typedef struct visiting {
@@ -83,33 +84,11 @@ static sw_status visit_all(swi_oms_tree *tree, const swi_oms_walk *walk, sw_erro
     return status;
 }
 
-/* The path without links, "." and ".."; free it. */
-static sw_status real_path(const char *path, char **out, sw_error *err)
-{
-    swi_quoted q;
-    char *real = realpath(path, NULL);
-    if (real == NULL) {
-        int why = errno;
-        sw_status status = swi_fail_errno(err, why, "%s: cannot open", swi_quote_str(&q, path));
-        if (err != NULL && (why == ENOENT || why == ENOTDIR))
-            err->status = status = SW_ERR_NOTFOUND;
-        return status;
-    }
-    *out = real;
-    return SW_OK;
-}
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static sw_status open_model(const char *real, swi_oms_tree *tree, uint64_t *bytes, sw_error *err)
 {
     struct stat st;
     swi_quoted q;
-    const char *base = last_part(real);
+    const char *base = swi_last_part(real);
     if (stat(real, &st) != 0)
         return swi_fail_errno(err, errno, "%s: cannot open", swi_quote_str(&q, real));
     tree->single = S_ISREG(st.st_mode);
@@ -124,7 +103,7 @@ sw_status swi_oms_tree_open(const char *path, const swi_oms_walk *walk, swi_oms_
     swi_oms_tree tree = {0};
     uint64_t bytes = 0;
     char *real = NULL;
-    sw_status status = real_path(path, &real, err);
+    sw_status status = swi_real_path(path, &real, err);
     if (status == SW_OK)
         status = open_model(real, &tree, &bytes, err);
     if (status == SW_OK)
@@ -177,13 +156,13 @@ sw_status swi_oms_path_inside(const char *path, const char *file, swi_buf *out, 
     char *model = NULL, *folder = NULL, *real = NULL;
     sw_status status = folder_of(file, &folder, err);
     if (status == SW_OK)
-        status = real_path(path, &model, err);
+        status = swi_real_path(path, &model, err);
     if (status == SW_OK)
-        status = real_path(folder, &real, err);
+        status = swi_real_path(folder, &real, err);
     const char *rest = status == SW_OK ? below(model, real) : NULL;
     if (rest != NULL)
-        status =
-            swi_buf_printf(out, err, "%s%s%s", rest, rest[0] != '\0' ? "/" : "", last_part(file));
+        status = swi_buf_printf(out, err, "%s%s%s", rest, rest[0] != '\0' ? "/" : "",
+                                swi_last_part(file));
     free(model);
     free(folder);
     free(real);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "check/real_path.h"
 #include "check/signature.h"
 #include "io/txn.h"
 
@@ -111,13 +112,12 @@ sw_status swi_signature_publish(const char *path, bool overwrite, const swi_buf 
                                 sw_error *err)
 {
     const swi_txn_options options = {.id = PARTIAL_ID, .overwrite = overwrite, .single_file = true};
-    const char *slash = strrchr(path, '/');
     swi_txn *txn = NULL;
     sw_status status = overwrite ? keep_others(path, err) : SW_OK;
     if (status == SW_OK)
         status = swi_txn_begin(path, &options, &txn, err);
     if (status == SW_OK)
-        status = swi_txn_put(txn, slash ? slash + 1 : path, text->data, text->size, err);
+        status = swi_txn_put(txn, swi_last_part(path), text->data, text->size, err);
     if (status == SW_OK)
         status = swi_txn_commit(txn, err);
     swi_txn_end(txn, false);

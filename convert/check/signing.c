@@ -1,10 +1,12 @@
 /* Signing a checkpoint (specs/signing.md). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/text.h"
 #include "check/oms_check.h"
+#include "check/real_path.h"
 #include "check/signature.h"
 #include "check/statement.h"
 
@@ -74,18 +76,13 @@ static sw_status state_files(signing *s, sw_error *err)
     return status;
 }
 
-static sw_status state_content(signing *s, sw_error *err)
+static sw_status state_checkpoint(signing *s, const sw_checkpoint *c, const char *name,
+                                  sw_error *err)
 {
-    sw_checkpoint *c = NULL;
     swi_statement statement = {0};
     sw_tally tally = {0};
-    sw_status status = sw_checkpoint_open(s->path, &s->options->open, s->report, &c, err);
-    if (status == SW_OK && swi_checkpoint_alone(c))
-        status = choose_out(s, s->path, true, err);
-    else if (status == SW_OK)
-        status = choose_out(s, sw_checkpoint_root(c), false, err);
-    if (status == SW_OK)
-        status = swi_statement_make(c, &s->options->work, s->report, &statement, &tally, err);
+    sw_status status =
+        swi_statement_make(c, name, &s->options->work, s->report, &statement, &tally, err);
     if (status == SW_OK) {
         swi_digest_text(&statement.tensors.root, s->sum.root);
         s->sum.tensors = statement.tensors.count;
@@ -93,6 +90,24 @@ static sw_status state_content(signing *s, sw_error *err)
         status = swi_statement_write(&statement, &s->payload, err);
     }
     swi_statement_free(&statement);
+    return status;
+}
+
+static sw_status state_content(signing *s, sw_error *err)
+{
+    sw_checkpoint *c = NULL;
+    char *real = NULL;
+    sw_status status = sw_checkpoint_open(s->path, &s->options->open, s->report, &c, err);
+    if (status != SW_OK)
+        return status;
+    const bool alone = swi_checkpoint_alone(c);
+    const char *at = alone ? s->path : sw_checkpoint_root(c);
+    status = choose_out(s, at, alone, err);
+    if (status == SW_OK)
+        status = swi_real_path(at, &real, err);
+    if (status == SW_OK)
+        status = state_checkpoint(s, c, swi_last_part(real), err);
+    free(real);
     sw_checkpoint_close(c);
     return status;
 }

@@ -41,24 +41,13 @@ sw_status swi_statement_values(const sw_checkpoint *checkpoint, bool *has, swi_d
     return SW_OK;
 }
 
-static sw_status take_name(swi_statement *s, const sw_checkpoint *checkpoint, sw_error *err)
-{
-    const char *root = sw_checkpoint_root(checkpoint);
-    size_t end = strlen(root);
-    while (end > 1 && root[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && root[begin - 1] != '/')
-        begin--;
-    return swi_arena_text(&s->arena, root + begin, end - begin, &s->name, err);
-}
-
-sw_status swi_statement_make(const sw_checkpoint *checkpoint, const sw_work_options *work,
-                             sw_report *report, swi_statement *out, sw_tally *tally, sw_error *err)
+sw_status swi_statement_make(const sw_checkpoint *checkpoint, const char *name,
+                             const sw_work_options *work, sw_report *report, swi_statement *out,
+                             sw_tally *tally, sw_error *err)
 {
     const swi_hash_in in = {0};
     swi_statement s = {0};
-    sw_status status = take_name(&s, checkpoint, err);
+    sw_status status = swi_arena_text(&s.arena, name, strlen(name), &s.name, err);
     if (status == SW_OK)
         status = swi_hash(checkpoint, &in, work, report, &s.tensors, NULL, tally, err);
     if (status == SW_OK)

@@ -19,8 +19,9 @@ typedef struct swi_statement {
 } swi_statement;
 
 void swi_statement_free(swi_statement *statement); /* ends with {0} */
-/* Of this checkpoint, all of whose tensors are read. *tally (may be NULL) is added to. */
-SW_MUST_USE sw_status swi_statement_make(const sw_checkpoint *checkpoint,
+/* Of this checkpoint, which people call `name`; all of its tensors are read. *tally (may be NULL)
+ * is added to. */
+SW_MUST_USE sw_status swi_statement_make(const sw_checkpoint *checkpoint, const char *name,
                                          const sw_work_options *work, sw_report *report,
                                          swi_statement *out, sw_tally *tally, sw_error *err);
 /* Appends the payload. */
