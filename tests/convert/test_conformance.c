@@ -271,6 +271,82 @@ static sw_status count_leaf(void *ctx, const swi_state_leaf *leaf, sw_error *err
 
 /* The state dict of every kind has each tensor of the catalog in one place; what it holds of an
  * optimizer is understood. */
+/* ---- regions ------------------------------------------------------------------------------- */
+
+/* The middle of a tensor, every other element of the memory left free. */
+static void middle_of(const sw_tensor_info *info, sw_region *r)
+{
+    uint64_t size = sw_dtype_bytes(info->dtype), stride = 2 * size;
+    *r = (sw_region){.struct_bytes = sizeof *r,
+                     .tensor = info->name,
+                     .dtype = info->dtype,
+                     .axes = info->axes,
+                     .strided = true};
+    for (uint32_t k = info->axes; k > 0; k--) {
+        r->offset[k - 1] = info->shape[k - 1] / 3;
+        r->length[k - 1] = info->shape[k - 1] - 2 * r->offset[k - 1];
+        r->stride_bytes[k - 1] = (int64_t)stride;
+        stride *= (uint64_t)r->length[k - 1];
+    }
+    r->out_bytes = stride;
+    r->out = calloc(1, stride + 1);
+    assert_non_null(r->out);
+}
+
+static void expect_middle(const sw_checkpoint *c, size_t tensor, const sw_tensor_info *info,
+                          sw_region *r)
+{
+    uint64_t size = sw_dtype_bytes(info->dtype), left = r->out_bytes / (2 * size);
+    uint8_t *whole = malloc(info->bytes + 1), *at = r->out;
+    sw_error err = {0};
+    assert_non_null(whole);
+    assert_ok(sw_checkpoint_read(c, tensor, 0, info->elements, whole, &err), &err);
+    for (uint64_t e = 0; e < left; e++, at += 2 * size) {
+        uint64_t rest = e, flat = 0, step = 1;
+        for (uint32_t k = info->axes; k > 0; k--) {
+            uint64_t length = (uint64_t)r->length[k - 1];
+            flat += (rest % length + (uint64_t)r->offset[k - 1]) * step;
+            rest /= length;
+            step *= (uint64_t)info->shape[k - 1];
+        }
+        assert_memory_equal(at, whole + flat * size, size);
+        for (uint64_t i = 0; i < size; i++)
+            assert_int_equal(at[size + i], 0);
+    }
+    free(whole);
+    free(r->out);
+}
+
+static void test_regions_of_every_tensor(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < all.count; i++) {
+        sw_checkpoint *c = NULL;
+        sw_error err = {0};
+        sw_tally tally = {0};
+        for_fixture(&all.fixtures[i], NULL);
+        const sw_open_options options = {.map = fixture_model.map};
+        assert_ok(sw_checkpoint_open(all.fixtures[i].dir, &options, NULL, &c, &err), &err);
+        const sw_catalog *catalog = sw_checkpoint_catalog(c);
+        size_t count = sw_catalog_tensor_count(catalog);
+        sw_tensor_info info;
+        sw_region *regions = calloc(count, sizeof *regions);
+        assert_non_null(regions);
+        for (size_t t = 0; t < count; t++) {
+            assert_true(sw_catalog_tensor(catalog, t, &info));
+            middle_of(&info, &regions[t]);
+        }
+        assert_ok(sw_load(c, regions, count, NULL, NULL, &tally, &err), &err);
+        assert_true(tally.read_bytes > 0);
+        for (size_t t = 0; t < count; t++) {
+            assert_true(sw_catalog_tensor(catalog, t, &info));
+            expect_middle(c, t, &info, &regions[t]);
+        }
+        free(regions);
+        sw_checkpoint_close(c);
+    }
+}
+
 static void test_state_has_every_tensor(void **state)
 {
     (void)state;
@@ -617,6 +693,7 @@ int main(void)
         cmocka_unit_test(test_every_reader_has_a_fixture),
         cmocka_unit_test(test_detected_by_content),
         cmocka_unit_test(test_every_tensor_is_the_samples),
+        cmocka_unit_test(test_regions_of_every_tensor),
         cmocka_unit_test(test_state_has_every_tensor),
         cmocka_unit_test(test_damage_is_named_and_refused),
         cmocka_unit_test(test_flipped_bits),

@@ -47,6 +47,19 @@ code=0
 ./save_checkpoint saved dcp 2>said || code=$?
 same "$code: $(grep -c '^EXISTS: saved: exists' said)" '1: 1' "a save over another"
 
+# rows 62 and 63 of rank 0, row 63 on of rank 1: every element is its own flat index
+python=$SOURCE_DIR/tests/examples/load_region.py
+same "$(python3 "$python" sample model.embedding.weight 62:64 46:48)" \
+    '3022.0 3023.0 3070.0 3071.0' "the box by ctypes"
+code=0
+python3 "$python" sample model.embedding.weight 0:2 0:49 2>said || code=$?
+same "$code: $(cat said)" '1: ARG: region 0: tensor "model.embedding.weight": axis 1: 49 elements from 0 on, its size is 48' \
+    "a box outside by ctypes"
+same "$(./load_region sample 0 1 && ./load_region sample 2 3)" \
+    '32 tensors, 375620 bytes, 375620 read, 375620 of them checked
+32 tensors, 122924 bytes, 122924 read, 93068 of them checked' "what ranks take"
+./load_region weights 1 4 >/dev/null
+
 code=0
 ./read_region sample model.embedding.weight 0 99999 2>said || code=$?
 same "$code: $(cat said)" '1: ARG: no such float32 elements' "a region outside"
