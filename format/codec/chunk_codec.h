@@ -26,7 +26,11 @@ typedef struct swi_chunk_choice {
     int level; /* of zstd; 0: 1 */
 } swi_chunk_choice;
 
-/* What coding needs: contexts of zstd and room for planes, lent from thread to thread. Thread-safe.
+/*
+ * What coding needs: contexts of zstd and room for planes, as many as there ever were calls at
+ * once, lent from thread to thread until the coder is freed. Each takes about as much as its
+ * largest chunk and, for writing, the tables of its level: under 1 MiB for 1, tens of MiB from 16
+ * on. Thread-safe.
  */
 typedef struct swi_chunk_coder swi_chunk_coder;
 SW_MUST_USE sw_status swi_chunk_coder_make(swi_chunk_coder **out, sw_error *err);
