@@ -137,6 +137,29 @@ units: []
 """
 
 
+KEYS = {
+    ".pem": """-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
+-----END PRIVATE KEY-----
+""",
+    ".pub": """-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+-----END PUBLIC KEY-----
+""",
+    ".oms.pem": """-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgya+p2EW6dRZrXCFX
+Z7HWk05Qw9s26JsSe4piKxIPZyGhRANCAARg/tS6JVqdMclh63TGNW1owEm4kjth
++mzmaWIuYPKftnkD/hAIuLyZpBrp6VYovGTy8bIMLX6fUXejwpTURiKZ
+-----END PRIVATE KEY-----
+""",
+    ".oms.pub": """-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEYP7UuiVanTHJYet0xjVtaMBJuJI7
+Yfps5mliLmDyn7Z5A/4QCLi8maQa6elWKLxk8vGyDC1+n1F3o8KU1EYimQ==
+-----END PUBLIC KEY-----
+""",
+}
+
+
 class Command:
     """One command line to torture. argv holds SRC and DEST where the paths go; a command with DEST
     must make the tree of `want`, and with LIST the file of `want_list`; one without must print
@@ -159,7 +182,9 @@ class Command:
                   "FLAT": source + ".flat.pt", "SHAPES": source + ".shapes.yaml",
                   "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
                   "RANKS": source + ".ranks",
-                  "PARTS": source + ".parts",
+                  "PARTS": source + ".parts", "KEY": source + ".pem", "PUB": source + ".pub",
+                  "SIG": source + ".sig", "OMSPUB": source + ".oms.pub",
+                  "OMSSIG": source + ".oms.sig",
                   "LIST": dest + ".list"}
         return [binary] + [places.get(word, word) for word in self.argv]
 
@@ -201,6 +226,7 @@ class Bench:
         with open(self.source + ".run.yaml", "w", encoding="ascii") as file:
             file.write(RUN_MAP)
         self.make_model()
+        self.make_keys()
         sharded = ("convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--dtype", "bf16", "--verify")
         self.commands = [
             Command("demo", "demo", "DEST"),
@@ -214,6 +240,10 @@ class Bench:
             Command("order", "plan", "NUMBERS", "--to", "dcp", "--config", "MODEL"),
             Command("hash", "hash", "SRC", "--weights"),
             Command("hash-write", "hash", "SRC", "--write", "DEST"),
+            Command("sign", "sign", "SRC", "--key", "KEY", "--out", "DEST"),
+            Command("signed", "verify", "SRC", "--signature", "SIG", "--key", "PUB"),
+            Command("signed-files", "verify", "SRC", "--signature", "OMSSIG", "--key", "OMSPUB",
+                    "--level", "structure"),
             Command("diff", "diff", "SRC", "SRC", "--state"),
             Command("plan", "plan", "SRC", "--to", "hf"),
             Command("cat", "cat", "SRC", "model.norm.weight"),
@@ -270,6 +300,17 @@ class Bench:
         for name, choice in (("pytorch_model_fsdp_0", "--drop"), ("optimizer_0", "--only")):
             self.must(PLAIN, "convert", self.source, os.path.join(parts, name), "--to", "dcp:ranks=2",
                       choice, "optimizer*")
+
+    def make_keys(self):
+        """Published test keys (RFC 8032, RFC 6979), and the sample signed with them. An Ed25519
+        signature is the same each time."""
+        for name, text in KEYS.items():
+            with open(self.source + name, "w", encoding="ascii") as file:
+                file.write(text)
+        self.must(PLAIN, "sign", self.source, "--key", self.source + ".pem", "--out",
+                  self.source + ".sig")
+        self.must(PLAIN, "sign", self.source, "--key", self.source + ".oms.pem", "--format", "oms",
+                  "--out", self.source + ".oms.sig")
 
     def make_steps(self):
         """A run of two steps, of which the newer lacks its index, with a file and a link to them."""
