@@ -9,6 +9,9 @@
 #define TAG ((uint8_t)4)
 
 typedef struct section {
+    swi_section_read read; /* NULL: the data are there */
+    const void *ctx;
+    uint8_t *room; /* for what is read: data */
     const uint8_t *data;
     size_t size, blocks;
     swi_digest *digests; /* by block */
@@ -20,7 +23,11 @@ static sw_status hash_block(const section *s, swi_hasher *hasher, size_t block, 
     size_t start = block * SWI_SECTION_BLOCK;
     size_t left = s->size - start;
     size_t size = left < SWI_SECTION_BLOCK ? left : SWI_SECTION_BLOCK;
-    sw_status status = swi_hasher_begin(hasher, err);
+    sw_status status = SW_OK;
+    if (s->read != NULL)
+        status = s->read(s->ctx, start, s->room + start, size, err);
+    if (status == SW_OK)
+        status = swi_hasher_begin(hasher, err);
     if (status == SW_OK)
         status = swi_hasher_add(hasher, s->data + start, size, err);
     if (status == SW_OK)
@@ -62,20 +69,34 @@ static sw_status hash_root(const section *s, swi_digest *out, sw_error *err)
     return status;
 }
 
+static sw_status run(section *s, uint32_t threads, swi_digest *out, sw_error *err)
+{
+    s->blocks = s->size / SWI_SECTION_BLOCK + (s->size % SWI_SECTION_BLOCK != 0);
+    atomic_init(&s->next, 0);
+    void *room;
+    sw_status status = swi_alloc_array(s->blocks, sizeof *s->digests, &room, err);
+    if (status != SW_OK)
+        return status;
+    s->digests = room;
+    if (s->blocks < threads)
+        threads = (uint32_t)s->blocks;
+    status = swi_together(threads, hash_blocks, s, err);
+    if (status == SW_OK)
+        status = hash_root(s, out, err);
+    free(s->digests);
+    return status;
+}
+
 sw_status swi_section_digest(const void *data, size_t size, uint32_t threads, swi_digest *out,
                              sw_error *err)
 {
     section s = {.data = data, .size = size};
-    s.blocks = size / SWI_SECTION_BLOCK + (size % SWI_SECTION_BLOCK != 0);
-    atomic_init(&s.next, 0);
-    void *room;
-    sw_status status = swi_alloc_array(s.blocks, sizeof *s.digests, &room, err);
-    if (status != SW_OK)
-        return status;
-    s.digests = room;
-    status = swi_together(s.blocks < threads ? (uint32_t)s.blocks : threads, hash_blocks, &s, err);
-    if (status == SW_OK)
-        status = hash_root(&s, out, err);
-    free(s.digests);
-    return status;
+    return run(&s, threads, out, err);
+}
+
+sw_status swi_section_load(swi_section_read read, const void *ctx, void *data, size_t size,
+                           uint32_t threads, swi_digest *out, sw_error *err)
+{
+    section s = {.read = read, .ctx = ctx, .room = data, .data = data, .size = size};
+    return run(&s, threads, out, err);
 }

@@ -11,4 +11,12 @@
 SW_MUST_USE sw_status swi_section_digest(const void *data, size_t size, uint32_t threads,
                                          swi_digest *out, sw_error *err);
 
+/* Exactly `size` bytes of the section from `offset` on; called by several threads at once. */
+typedef sw_status (*swi_section_read)(const void *ctx, uint64_t offset, void *data, size_t size,
+                                      sw_error *err);
+/* The same while it is read into `data`: each block is hashed where it has just come in. */
+SW_MUST_USE sw_status swi_section_load(swi_section_read read, const void *ctx, void *data,
+                                       size_t size, uint32_t threads, swi_digest *out,
+                                       sw_error *err);
+
 #endif

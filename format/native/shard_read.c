@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/cursor.h"
 #include "base/text.h"
+#include "native/section.h"
 #include "native/shard_parts.h"
 
 /* A shard file while it is opened. */
@@ -45,16 +46,6 @@ static bool get_digest(swi_cursor *c, swi_digest *out)
         return false;
     memcpy(out->bytes, p, SWI_DIGEST_BYTES);
     return true;
-}
-
-static sw_status differs(sw_error *err, const char *clause, uint64_t at, const char *what,
-                         const swi_digest *found, const swi_digest *expected)
-{
-    char is[SWI_DIGEST_TEXT], must[SWI_DIGEST_TEXT];
-    swi_digest_text(found, is);
-    swi_digest_text(expected, must);
-    return swi_fail_at(err, SW_ERR_CORRUPT, clause, at, "%s has digest %s, expected %s", what, is,
-                       must);
 }
 
 /* ---- head ---------------------------------------------------------------------------------- */
@@ -184,8 +175,8 @@ static sw_status read_foot(opening *o, sw_error *err)
     if (status != SW_OK)
         return status;
     if (memcmp(&digest, &o->expect->file->digest, sizeof digest) != 0)
-        return differs(err, "NAT-10", at, "its head with its foot", &digest,
-                       &o->expect->file->digest);
+        return swi_native_digest_differs("NAT-10", at, "its head with its foot", &digest,
+                                         &o->expect->file->digest, err);
     if (!swi_get_u64le(&c, &f->values_at) || !swi_get_u64le(&c, &f->values_bytes) ||
         !get_digest(&c, &f->values_digest) || !swi_get_u64le(&c, &f->index_at) ||
         !swi_get_u64le(&c, &f->index_bytes) || !get_digest(&c, &f->index_digest) ||
@@ -210,32 +201,6 @@ static sw_status check_size(const opening *o, sw_error *err)
 
 /* ---- sections ------------------------------------------------------------------------------ */
 
-/* Reads a section and compares its digest; *out stays NULL for one of no bytes. */
-static sw_status read_section(const opening *o, const char *what, uint64_t at, uint64_t bytes,
-                              const swi_digest *expected, uint8_t **out, sw_error *err)
-{
-    void *data = NULL;
-    size_t size;
-    swi_digest digest;
-    if (bytes > o->limits->metadata_bytes || !swi_u64_to_size(bytes, &size))
-        return swi_fail_at(err, SW_ERR_LIMIT, "NAT-10", at,
-                           "%s is of %" PRIu64 " bytes, the limit is %" PRIu64, what, bytes,
-                           o->limits->metadata_bytes);
-    sw_status status = size > 0 ? swi_alloc_array(size, 1, &data, err) : SW_OK;
-    if (status == SW_OK && size > 0)
-        status = swi_file_read(o->file, at, data, size, err);
-    if (status == SW_OK)
-        status = swi_section_digest(data, size, o->expect->threads, &digest, err);
-    if (status == SW_OK && memcmp(&digest, expected, sizeof digest) != 0)
-        status = differs(err, "NAT-4", at, what, &digest, expected);
-    if (status != SW_OK) {
-        free(data);
-        return status;
-    }
-    *out = data;
-    return SW_OK;
-}
-
 static sw_status read_sections(opening *o, sw_error *err)
 {
     const swi_shard_foot *f = &o->foot;
@@ -247,11 +212,23 @@ static sw_status read_sections(opening *o, sw_error *err)
     shard->index_bytes = f->index_bytes;
     shard->piece_count = f->piece_count;
     shard->chunk_count = f->chunk_count;
-    sw_status status = read_section(o, "its section of values", f->values_at, f->values_bytes,
-                                    &f->values_digest, &shard->values, err);
+    const swi_native_section values = {
+        .what = "its section of values",
+        .at = f->values_at,
+        .bytes = f->values_bytes,
+        .digest = f->values_digest,
+    };
+    const swi_native_section index = {
+        .what = "its index",
+        .at = f->index_at,
+        .bytes = f->index_bytes,
+        .digest = f->index_digest,
+    };
+    sw_status status = swi_native_section_read(o->file, &values, o->limits, o->expect->threads,
+                                               &shard->values, err);
     if (status == SW_OK)
-        status = read_section(o, "its index", f->index_at, f->index_bytes, &f->index_digest,
-                              &shard->index, err);
+        status = swi_native_section_read(o->file, &index, o->limits, o->expect->threads,
+                                         &shard->index, err);
     if (status == SW_OK && shard->index != NULL)
         shard->chunks = shard->index + (f->index_bytes - f->chunk_count * SWI_CHUNK_BYTES);
     return status;
