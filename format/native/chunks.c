@@ -147,14 +147,18 @@ static sw_status chunk_decode(const swi_blob *blob, const uint8_t *stored, uint8
                             (size_t)blob->bytes, err);
 }
 
-/* Hashes the stored bytes as they are read, a step at a time: they are in the cache then. */
+/* Stays in the cache between the read and the hash. */
+#define READ_STEP ((size_t)256 << 10)
+
+/* Hashes the stored bytes as they are read, a step at a time. */
 static sw_status hash_file(swi_hasher *hasher, const swi_blob *blob, const swi_reader *reader,
                            uint8_t *buffer, size_t buffer_bytes, swi_digest *out, sw_error *err)
 {
+    const size_t step = buffer_bytes < READ_STEP ? buffer_bytes : READ_STEP;
     sw_status status = swi_hasher_begin(hasher, err);
     for (uint64_t done = 0; done < blob->stored_bytes && status == SW_OK;) {
         uint64_t left = blob->stored_bytes - done;
-        size_t n = left < buffer_bytes ? (size_t)left : buffer_bytes;
+        size_t n = left < step ? (size_t)left : step;
         status = reader->read(reader, blob->file, blob->offset_bytes + done, buffer, n, err);
         if (status == SW_OK)
             status = swi_hasher_add(hasher, buffer, n, err);

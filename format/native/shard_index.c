@@ -110,11 +110,12 @@ static bool axes_fit_kind(const record *r)
     return r->axes == (r->kind == SWI_PIECE_FLAT ? 1 : 0);
 }
 
-/* The record at the cursor, which is inside the pieces of the index; all but its tensor's shape. */
+/* The record at the cursor, which is inside the pieces of the index; all but its tensor's shape.
+ * What it has no numbers for stays in *r as it is. */
 static sw_status read_piece(const swi_native_shard *shard, swi_cursor *c, record *r, sw_error *err)
 {
     uint16_t zero = 0;
-    *r = (record){.at = shard->index_at + c->pos};
+    r->at = shard->index_at + c->pos;
     if (!swi_get_u32le(c, &r->piece.tensor) || !swi_get_u8(c, &r->kind) ||
         !swi_get_u8(c, &r->axes) || !swi_get_u16le(c, &zero) || !swi_get_u64le(c, &r->chunks))
         return bad_piece(r, 0, err, "is cut by the records of chunks");
@@ -144,7 +145,7 @@ static sw_status check_pieces(const swi_native_shard *shard, sw_error *err)
     swi_cursor c = piece_records(shard);
     uint64_t chunks = 0;
     uint32_t before = 0;
-    record r;
+    record r = {0};
     for (uint64_t i = 0; i < shard->piece_count; i++) {
         sw_status status = read_piece(shard, &c, &r, err);
         if (status != SW_OK)
@@ -230,7 +231,7 @@ sw_status swi_native_piece_next(const swi_native_shard *shard, swi_native_walk *
 {
     swi_cursor c = piece_records(shard);
     swi_native_shape shape = {0};
-    record r;
+    record r = {0};
     if (walk->piece >= shard->piece_count) {
         *more = false;
         return SW_OK;
