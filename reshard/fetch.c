@@ -299,6 +299,8 @@ static sw_status read_encoded(job *j, swi_box *box, uint8_t *window, sw_error *e
     uint8_t *bytes = NULL;
     uint32_t slot = 0;
     sw_status status = SW_OK;
+    if (decoded == NULL)
+        return swi_fail(err, SW_ERR_ARG, "no room for decoded records");
     swi_box_normalise(box);
     const swi_decoded_ask ask = {
         .blob = j->blob_id,

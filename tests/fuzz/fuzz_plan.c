@@ -92,10 +92,28 @@ static sw_status fuzz_check(const swi_blob *blob, const swi_reader *reader,
     return SW_OK;
 }
 
+/* The last bytes of the record, changed; over and over where it is shorter. */
+static sw_status fuzz_decode(const swi_blob *blob, const uint8_t *stored, uint8_t *out,
+                             sw_error *err)
+{
+    uint64_t skip = blob->stored_bytes > blob->bytes ? blob->stored_bytes - blob->bytes : 0;
+    if (blob->stored_bytes % 13 == 12)
+        return swi_fail(err, SW_ERR_CORRUPT, "not what was written");
+    for (uint64_t i = 0; i < blob->bytes; i++)
+        out[i] = blob->stored_bytes > 0 ? stored[(skip + i) % blob->stored_bytes] ^ 0x5a : 0;
+    return SW_OK;
+}
+
 static const swi_blob_ops fuzz_ops = {
     .kind = "fuzz", .resolve = fuzz_resolve, .check = fuzz_check, .load_value = NULL};
+static const swi_blob_ops fuzz_encoded_ops = {.kind = "fuzz-encoded",
+                                              .resolve = fuzz_resolve,
+                                              .check = fuzz_check,
+                                              .decode = fuzz_decode,
+                                              .load_value = NULL};
 
-static void take_extent(input *in, swi_extent *out, const swi_blob *blob)
+/* Whether it is of the kind that decodes, encoded or not. */
+static bool take_extent(input *in, swi_extent *out, const swi_blob *blob)
 {
     uint8_t flags = take_u8(in);
     *out = (swi_extent){
@@ -103,16 +121,17 @@ static void take_extent(input *in, swi_extent *out, const swi_blob *blob)
         .stored_bytes = blob->stored_bytes,
         .strided = flags & 1,
         .swap = flags & 2,
+        .encoded = flags & 8,
     };
     if ((flags & 4) != 0)
         out->start_bytes = (uint64_t)take_number(in);
-    if (!out->strided)
-        return;
-    out->axes = take_u8(in) % 4;
+    if (out->strided)
+        out->axes = take_u8(in) % 4;
     for (uint32_t k = 0; k < out->axes; k++) {
         out->shape[k] = take_number(in);
         out->stride_bytes[k] = take_number(in);
     }
+    return (flags & 16) != 0;
 }
 
 /* ---- the catalog ---------------------------------------------------------------------------- */
@@ -136,7 +155,8 @@ static bool add_piece(input *in, swi_builder *builder, uint32_t tensor, uint32_t
         blob.ops = &fuzz_ops;
         blob.bytes = (uint64_t)take_number(in);
         blob.aux = in->records;
-        take_extent(in, &in->extents[in->records++], &blob);
+        if (take_extent(in, &in->extents[in->records++], &blob))
+            blob.ops = &fuzz_encoded_ops;
     }
     return swi_builder_blob(builder, &blob, &p.blob, NULL) == SW_OK &&
            swi_builder_piece(builder, tensor, &p, NULL) == SW_OK;
@@ -166,11 +186,11 @@ static uint64_t take_strides(input *in, swi_piece *p, uint32_t element_bytes)
     return bytes;
 }
 
-/* Whether the blob's record is permuted too, as two axes. */
+/* Whether the blob's record is encoded, or permuted too, as two axes. */
 static void take_record(input *in, swi_blob *blob, uint32_t element_bytes)
 {
     uint8_t kind = take_u8(in) % 16;
-    if (kind < 8 || in->records == RECORDS || blob->bytes % element_bytes != 0)
+    if (kind < 6 || in->records == RECORDS || blob->bytes % element_bytes != 0)
         return;
     swi_extent *e = &in->extents[in->records];
     int64_t elements = (int64_t)(blob->bytes / element_bytes), outer = 1 + kind % 4;
@@ -179,6 +199,13 @@ static void take_record(input *in, swi_blob *blob, uint32_t element_bytes)
     blob->ops = &fuzz_ops;
     blob->aux = in->records++;
     blob->stored_bytes += element_bytes;
+    if (kind < 8) {
+        blob->ops = &fuzz_encoded_ops;
+        *e = (swi_extent){.offset_bytes = blob->offset_bytes,
+                          .stored_bytes = blob->stored_bytes,
+                          .encoded = true};
+        return;
+    }
     *e = (swi_extent){
         .offset_bytes = blob->offset_bytes,
         .stored_bytes = blob->stored_bytes,
@@ -434,6 +461,7 @@ static void move(input *in, const sw_catalog *catalog, const swi_layout *layout,
     target t = {.bytes = swi_catalog_file_bytes(swi_layout_catalog(layout), 0)};
     PROMISE(swi_store_open_memory(&t.store, NULL) == SW_OK);
     const swi_sink sink = {.ctx = &t, .open = open_out, .finish = finish_out};
+    const swi_chunk_sizes sizes = swi_chunk_sizes_of(catalog);
     const swi_execute_in job = {
         .source = &source,
         .layout = layout,
@@ -441,7 +469,9 @@ static void move(input *in, const sw_catalog *catalog, const swi_layout *layout,
         .budget = {.threads = 1,
                    .window_bytes = (size_t)window,
                    .out_bytes = (size_t)window + 64,
-                   .bounce_bytes = 64},
+                   .bounce_bytes = sizes.stored > 64 ? (size_t)sizes.stored : 64,
+                   .chunk_slots = 2,
+                   .chunk_bytes = sizes.raw},
     };
     uint8_t *out = NULL;
     size_t size;
