@@ -12,5 +12,6 @@ extern const swi_framework swi_framework_fsdp1;
 extern const swi_framework swi_framework_vllm;
 extern const swi_framework swi_framework_meta;
 extern const swi_framework swi_framework_trainer;
+extern const swi_framework swi_framework_native;
 
 #endif

@@ -143,7 +143,8 @@ static sw_status make_item(swi_plan *plan, const swi_layout *layout, uint32_t te
     return SW_OK;
 }
 
-static sw_status make_order(swi_plan *plan, sw_error *err)
+/* Packed files take tensors in the order of the catalog. */
+static sw_status make_order(swi_plan *plan, bool packed, sw_error *err)
 {
     void *ids;
     sw_status status = swi_alloc_array(plan->count, sizeof(uint32_t), &ids, err);
@@ -152,7 +153,7 @@ static sw_status make_order(swi_plan *plan, sw_error *err)
     plan->order = ids;
     for (uint32_t t = 0; t < plan->count; t++)
         plan->order[t] = t;
-    return swi_sort_by_place(plan->target, plan->order, plan->count, err);
+    return packed ? SW_OK : swi_sort_by_place(plan->target, plan->order, plan->count, err);
 }
 
 static sw_status note_skipped(swi_plan *plan, swi_skip_fn skip, const void *ctx, sw_error *err)
@@ -190,7 +191,7 @@ sw_status swi_plan_make(const sw_catalog *source, const swi_layout *layout, uint
     for (uint32_t t = 0; t < count && status == SW_OK; t++)
         status = make_item(plan, layout, t, window_bytes, err);
     if (status == SW_OK)
-        status = make_order(plan, err);
+        status = make_order(plan, swi_layout_is_packed(layout), err);
     if (status != SW_OK)
         goto done;
     *out = plan;

@@ -1,0 +1,33 @@
+/*
+ * A state dict as text (specs/values.md): that of all ranks, and the values of which ranks saved
+ * different ones.
+ */
+#ifndef SW_CONVERT_STATE_JSON_H
+#define SW_CONVERT_STATE_JSON_H
+
+#include "base/arena.h"
+#include "codec/value_json.h"
+#include "state/state.h"
+
+/* {"format":1,"ordered":true,"root":VALUE} and a line feed, appended. `root`: in the state's graph.
+ */
+SW_MUST_USE sw_status swi_state_json_write(const swi_state *state, sw_value root,
+                                           swi_tensor_name_fn name_of, const void *ctx,
+                                           swi_buf *out, sw_error *err);
+/*
+ * {"format":1,"values":[[RANK,NAME,VALUE],...]} and a line feed, appended: the values of ranks r
+ * with r % ranks == rank; nothing where there are none. Tensors of one rank alone:
+ * SW_ERR_UNSUPPORTED.
+ */
+SW_MUST_USE sw_status swi_state_json_write_ranks(const swi_state *state, uint32_t rank,
+                                                 uint32_t ranks, swi_buf *out, sw_error *err);
+/* Makes the state's graph. SW_ERR_FORMAT with the position. */
+SW_MUST_USE sw_status swi_state_json_read(const uint8_t *data, size_t size, const sw_limits *limits,
+                                          swi_tensor_find_fn find, const void *ctx, swi_state *out,
+                                          sw_error *err);
+/* Adds to the state's scoped values; their names are kept in `names`. */
+SW_MUST_USE sw_status swi_state_json_read_ranks(const uint8_t *data, size_t size, uint32_t rank,
+                                                uint32_t ranks, swi_arena *names, swi_state *state,
+                                                sw_error *err);
+
+#endif
