@@ -118,13 +118,14 @@ static sw_status read_piece(const swi_native_shard *shard, swi_cursor *c, record
     r->at = shard->index_at + c->pos;
     if (!swi_get_u32le(c, &r->piece.tensor) || !swi_get_u8(c, &r->kind) ||
         !swi_get_u8(c, &r->axes) || !swi_get_u16le(c, &zero) || !swi_get_u64le(c, &r->chunks))
-        return bad_piece(r, 0, err, "is cut by the records of chunks");
+        return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-13", r->at,
+                           "the record of a piece is cut by those of chunks");
     if (r->kind > SWI_PIECE_WHOLE || zero != 0)
         return bad_piece(r, 4, err, "is of no kind that there is");
     if (!axes_fit_kind(r))
         return bad_piece(r, 5, err, "has a number of axes that is not that of its kind");
     if (swi_cursor_left(c) / SWI_PIECE_AXIS_BYTES < r->axes)
-        return bad_piece(r, 0, err, "is cut by the records of chunks");
+        return bad_piece(r, 0, err, "has a record that is cut by those of chunks");
     r->piece.flat = r->kind == SWI_PIECE_FLAT;
     r->piece.axes = r->axes;
     if (!get_axes(c, r->axes, r->piece.offset) || !get_axes(c, r->axes, r->piece.length) ||

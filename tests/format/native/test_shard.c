@@ -419,10 +419,10 @@ static void other_counts(void **state)
         uint64_t pieces, chunks, at;
         const char *text;
     } counts[] = {
-        {5, 12, 184, "a piece of tensor 4 is cut by the records of chunks"},
+        {5, 12, 184, "a piece of tensor 4 has a record that is cut by those of chunks"},
         {5, 10, 184 + 8, "a piece of tensor 4 has more chunks than are left"},
         {4, 11, 184, "the pieces have 10 chunks of 11, and 64 bytes are left behind their records"},
-        {6, 11, 248, "a piece of tensor 0 is cut by the records of chunks"},
+        {6, 11, 248, "the record of a piece is cut by those of chunks"},
     };
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         stage t;
