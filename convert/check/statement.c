@@ -7,6 +7,7 @@
 #include "codec/json.h"
 #include "codec/json_write.h"
 #include "container/fields.h"
+#include "state/state_digest.h"
 
 #define FORMAT 1
 
@@ -31,14 +32,14 @@ bool swi_statement_native(const sw_checkpoint *checkpoint, swi_digest *out)
     return false;
 }
 
-sw_status swi_statement_values(const sw_checkpoint *checkpoint, bool *has, swi_digest *out,
-                               sw_error *err)
+sw_status swi_statement_values(const sw_checkpoint *checkpoint, swi_digest *out, sw_error *err)
 {
-    (void)checkpoint;
-    (void)out;
-    (void)err;
-    *has = false;
-    return SW_OK;
+    swi_state state = {0};
+    sw_status status = swi_checkpoint_state(checkpoint, &state, err);
+    if (status == SW_OK)
+        status = swi_state_digest(checkpoint, &state, out, err);
+    swi_state_free(&state);
+    return status == SW_OK ? SW_OK : swi_error_prefix(err, "the values beside the tensors");
 }
 
 sw_status swi_statement_make(const sw_checkpoint *checkpoint, const char *name,
@@ -51,7 +52,7 @@ sw_status swi_statement_make(const sw_checkpoint *checkpoint, const char *name,
     if (status == SW_OK)
         status = swi_hash(checkpoint, &in, work, report, &s.tensors, NULL, tally, err);
     if (status == SW_OK)
-        status = swi_statement_values(checkpoint, &s.has_values, &s.values, err);
+        status = swi_statement_values(checkpoint, &s.values, err);
     s.has_native = swi_statement_native(checkpoint, &s.native);
     if (status != SW_OK)
         swi_statement_free(&s);
@@ -85,8 +86,7 @@ sw_status swi_statement_write(const swi_statement *statement, swi_buf *out, sw_e
     swi_json_str(&w, statement->name);
     if (statement->has_native)
         write_digest(&w, "native", &statement->native);
-    if (statement->has_values)
-        write_digest(&w, "values", &statement->values);
+    write_digest(&w, "values", &statement->values);
     swi_json_key_str(&w, "tensors");
     swi_json_text(&w, (const char *)list.data, list.size);
     swi_json_end(&w);
@@ -109,11 +109,10 @@ static sw_status check_format(const swi_fields *f, sw_error *err)
     return status;
 }
 
-static sw_status read_digest(const swi_fields *f, const char *key, bool *has, swi_digest *out,
-                             sw_error *err)
+static sw_status read_native(swi_statement *s, const swi_fields *f, sw_error *err)
 {
-    *has = swi_fields_has(f, key);
-    return *has ? swi_fields_digest(f, key, out, err) : SW_OK;
+    s->has_native = swi_fields_has(f, "native");
+    return s->has_native ? swi_fields_digest(f, "native", &s->native, err) : SW_OK;
 }
 
 static sw_status read_tensors(swi_statement *s, const swi_fields *f, sw_error *err)
@@ -146,9 +145,9 @@ static sw_status read_all(swi_statement *s, const sw_value_graph *graph, sw_valu
     if (status == SW_OK)
         status = swi_arena_text(&s->arena, name.data, name.size, &s->name, err);
     if (status == SW_OK)
-        status = read_digest(&f, "native", &s->has_native, &s->native, err);
+        status = read_native(s, &f, err);
     if (status == SW_OK)
-        status = read_digest(&f, "values", &s->has_values, &s->values, err);
+        status = swi_fields_digest(&f, "values", &s->values, err);
     return status == SW_OK ? read_tensors(s, &f, err) : status;
 }
 

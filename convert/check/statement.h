@@ -12,8 +12,7 @@ typedef struct swi_statement {
     swi_arena arena;
     const char *name; /* what was signed was called so: for people */
     swi_digest_list tensors;
-    bool has_values;
-    swi_digest values;
+    swi_digest values; /* SIG-8 */
     bool has_native;
     swi_digest native; /* root of its manifest */
 } swi_statement;
@@ -32,9 +31,9 @@ SW_MUST_USE sw_status swi_statement_write(const swi_statement *statement, swi_bu
 SW_MUST_USE sw_status swi_statement_read(const void *data, size_t size, const sw_limits *limits,
                                          swi_statement *out, sw_error *err);
 
-/* The digest of its values; false: there is none that would stay the same after a reshard. */
-SW_MUST_USE sw_status swi_statement_values(const sw_checkpoint *checkpoint, bool *has,
-                                           swi_digest *out, sw_error *err);
+/* The digest of its values (SIG-8). */
+SW_MUST_USE sw_status swi_statement_values(const sw_checkpoint *checkpoint, swi_digest *out,
+                                           sw_error *err);
 /* The root of its manifest; false: it is no native checkpoint. */
 bool swi_statement_native(const sw_checkpoint *checkpoint, swi_digest *out);
 

@@ -54,7 +54,8 @@ static void every_kind_of_key(void **state)
 static void right_after_a_reshard(void **state)
 {
     (void)state;
-    static const char *const targets[] = {"dcp:ranks=1", "dcp:ranks=3"};
+    static const char *const targets[] = {"dcp:ranks=1", "dcp:ranks=3", "native:ranks=1",
+                                          "native:ranks=5"};
     write_keys();
     make_demo("demo");
     sign_with("demo", "ed.pem", "signed");
@@ -70,6 +71,87 @@ static void right_after_a_reshard(void **state)
     }
 }
 
+static void convert_good(const char *source, const char *dest, const char *target)
+{
+    outcome o;
+    const sw_convert_options options = {.to = target};
+    run_convert(source, dest, &options, &o);
+    assert_fine(&o);
+    outcome_free(&o);
+}
+
+/* SIG-9: the very files only where all of their bytes were looked at. */
+static void the_very_files(void **state)
+{
+    (void)state;
+    write_keys();
+    make_demo("demo");
+    convert_good("demo", "n", "native:ranks=2");
+    sign_with("n", "ed.pem", NULL);
+    assert_signed("n", "n/checkpoint.sig", "ed.pub", SW_SIGNED_FILES);
+    harness_copy_tree("n", "copy");
+    assert_signed("copy", "n/checkpoint.sig", "ed.pub", SW_SIGNED_FILES);
+    outcome o;
+    const sw_verify_options shallow = {
+        .level = SW_LEVEL_COVERAGE, .signature = "n/checkpoint.sig", .key = "ed.pub"};
+    outcome_begin(&o);
+    o.status = sw_verify("copy", &shallow, o.report, &o.verified, &o.err);
+    assert_fine(&o);
+    assert_int_equal(o.verified.signature.verdict, SW_SIGNED_CONTENT);
+    outcome_free(&o);
+    convert_good("n", "again", "native:ranks=3,codec=zstd");
+    assert_signed("again", "n/checkpoint.sig", "ed.pub", SW_SIGNED_CONTENT);
+    convert_good("again", "dcp", "dcp:ranks=2");
+    assert_signed("dcp", "n/checkpoint.sig", "ed.pub", SW_SIGNED_CONTENT);
+    convert_good("dcp", "file", "torch");
+    assert_signed("file", "n/checkpoint.sig", "ed.pub", SW_SIGNED_CONTENT);
+    /* shards of another run, whose manifest goes with them: all is well but the signature */
+    size_t size;
+    uint8_t *bytes = harness_read("copy/rank-00001-of-00002.sws", &size);
+    bytes[4096] ^= 1;
+    harness_write("copy/rank-00001-of-00002.sws", bytes, size);
+    run_signed("copy", "n/checkpoint.sig", "ed.pub", &o);
+    assert_true(bad_findings(&o) > 0);
+    assert_int_equal(o.verified.signature.verdict, SW_SIGNED_NOT);
+    outcome_free(&o);
+    free(bytes);
+}
+
+/* The same tensors by name and shape, of another run. */
+static void another_run(void **state)
+{
+    (void)state;
+    write_keys();
+    write_st_one("a.safetensors", "w", 2, 2, 1);
+    write_st_one("b.safetensors", "w", 2, 2, 2);
+    convert_good("a.safetensors", "a", "native");
+    convert_good("b.safetensors", "b", "native");
+    sign_with("a", "ed.pem", NULL);
+    assert_signed("a", "a/checkpoint.sig", "ed.pub", SW_SIGNED_FILES);
+    outcome o;
+    run_signed("b", "a/checkpoint.sig", "ed.pub", &o);
+    assert_found(&o, SW_DEFECT, "digest-mismatch", NULL, "w", "");
+    assert_int_equal(bad_findings(&o), 1);
+    assert_int_equal(o.verified.signature.verdict, SW_SIGNED_NOT);
+    outcome_free(&o);
+}
+
+static void other_values(void **state)
+{
+    (void)state;
+    write_keys();
+    make_demo("demo");
+    sign_with("demo", "ed.pem", "good.sig");
+    char *good = payload_of("good.sig");
+    char *at = strstr(good, "\"values\":\"");
+    assert_non_null(at);
+    at[10] = at[10] == '0' ? '1' : '0';
+    write_signature("bad.sig", SW_SIGNATURE_SHARDWRIGHT, ed25519_private, good);
+    assert_not_signed("demo", "bad.sig", "ed.pub", "signature-values", NULL,
+                      "are not those that were signed");
+    free(good);
+}
+
 static void wrong_after_a_change(void **state)
 {
     (void)state;
@@ -83,7 +165,8 @@ static void wrong_after_a_change(void **state)
     outcome_free(&o);
     assert_not_signed("hf", "signed", "ed.pub", "signature-other", "signed",
                       "no tensor that is signed is in this one");
-    const sw_convert_options part = {.to = "dcp", .drop = (const char *const[]){"*layers.0.*", NULL}};
+    const sw_convert_options part = {.to = "dcp",
+                                     .drop = (const char *const[]){"*layers.0.*", NULL}};
     run_convert("demo", "part", &part, &o);
     assert_fine(&o);
     outcome_free(&o);
@@ -133,7 +216,8 @@ static void edited_statements(void **state)
         {"\"format\":1", "\"format\":1,\"format\":1", ""},
         {"\"name\":\"a.safetensors\",", "", "no member \"name\""},
         {"\"tensors\":", "\"native\":\"12\",\"tensors\":", "\"native\" is no SHA-256"},
-        {"\"tensors\":", "\"values\":7,\"tensors\":", "\"values\" is no text"},
+        {"\"values\":\"", "\"values\":\"x", "\"values\" is no SHA-256"},
+        {"\"values\":", "\"value\":", "unknown member \"value\""},
         {"shardwright-digests 1", "shardwright-digests 2", "it does not begin with"},
         {"# names all", "# names weights", "is not of all tensors as they are"},
         {"# root", "# as bfloat16\\n# root", "is not of all tensors as they are"},
@@ -237,10 +321,17 @@ static void keys_with_a_passphrase(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test_here(every_kind_of_key),    test_here(right_after_a_reshard),
-        test_here(wrong_after_a_change), test_here(one_bit),
-        test_here(edited_statements),    test_here(edited_files),
-        test_here(calls_that_cannot_be), test_here(keys_with_a_passphrase),
+        test_here(every_kind_of_key),
+        test_here(right_after_a_reshard),
+        test_here(the_very_files),
+        test_here(another_run),
+        test_here(other_values),
+        test_here(wrong_after_a_change),
+        test_here(one_bit),
+        test_here(edited_statements),
+        test_here(edited_files),
+        test_here(calls_that_cannot_be),
+        test_here(keys_with_a_passphrase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,8 @@ static void check_statement(const uint8_t *data, size_t size)
     must(swi_statement_read(text.data, text.size, NULL, &again, &err) == SW_OK);
     must(again.tensors.count == statement.tensors.count &&
          memcmp(&again.tensors.root, &statement.tensors.root, sizeof again.tensors.root) == 0 &&
-         again.has_native == statement.has_native && again.has_values == statement.has_values);
+         again.has_native == statement.has_native &&
+         memcmp(&again.values, &statement.values, sizeof again.values) == 0);
     swi_buf_free(&text);
     swi_statement_free(&statement);
     swi_statement_free(&again);
