@@ -197,15 +197,14 @@ static bool fill_whole(swi_native_piece *piece, const swi_native_shape *shape)
     return true;
 }
 
+/* No number here is negative, so that differences do not overflow. */
 static bool inside(const swi_native_piece *piece, const swi_native_shape *shape)
 {
     int64_t elements = 0;
     if (piece->flat)
-        return elements_of(shape, &elements) && piece->offset[0] <= elements &&
-               piece->length[0] <= elements - piece->offset[0];
+        return elements_of(shape, &elements) && piece->length[0] <= elements - piece->offset[0];
     for (uint32_t k = 0; k < piece->axes; k++)
-        if (piece->offset[k] > shape->shape[k] ||
-            piece->length[k] > shape->shape[k] - piece->offset[k])
+        if (piece->length[k] > shape->shape[k] - piece->offset[k])
             return false;
     return true;
 }

@@ -134,8 +134,7 @@ static sw_status check_sections(const opening *o, sw_error *err)
         return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-10", at + 96,
                            "holds %" PRIu64 " bytes, its foot says %" PRIu64, o->bytes,
                            f->file_bytes);
-    if (f->values_at < SWI_NATIVE_HEAD_BYTES || !swi_add_u64(f->values_at, f->values_bytes, &end) ||
-        end != f->index_at)
+    if (!swi_add_u64(f->values_at, f->values_bytes, &end) || end != f->index_at)
         return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-9", at,
                            "values of %" PRIu64 " bytes at %" PRIu64 " do not end at the index, "
                            "%" PRIu64,

@@ -112,7 +112,8 @@ static sw_status check_chunks(const swi_native_head *head, const swi_native_tail
     for (size_t i = 0; i < tail->chunk_count; i++) {
         const swi_native_chunk *chunk = &tail->chunks[i];
         if (!swi_shard_chunk_place(end, head->align, &at) || chunk->offset_bytes != at ||
-            chunk->stored_bytes == 0)
+            chunk->stored_bytes == 0 ||
+            chunk->stored_bytes > SWI_CHUNK_STORED_MAX(SWI_CHUNK_RAW_MAX))
             return swi_fail(err, SW_ERR_ARG,
                             "chunk %zu: %" PRIu32 " bytes at %" PRIu64 ", behind %" PRIu64, i,
                             chunk->stored_bytes, chunk->offset_bytes, end);

@@ -365,6 +365,7 @@ static const edit edits[] = {
     {INDEX, 48, 0, 8, SW_ERR_CORRUPT, 8, "is not cut into as many chunks as it says"},
     {INDEX, 48, 5, 8, SW_ERR_CORRUPT, 8, "is not cut into as many chunks as it says"},
     {INDEX, 104 + 8, 2, 8, SW_ERR_CORRUPT, 104 + 8, "a piece of tensor 3 is not cut into"},
+    {INDEX, 184 + 4, 2, 2, SW_ERR_CORRUPT, 200, "and 48 bytes are left behind their records"},
     {INDEX, 104, 1, 4, SW_ERR_CORRUPT, 104, "a piece of tensor 1 follows one of a later tensor"},
     {CHUNK, 0, 65, 8, SW_ERR_CORRUPT, 0, "chunk 0 begins at 65, what lies before it ends at 64"},
     {CHUNK, 0, UINT64_MAX, 8, SW_ERR_CORRUPT, 0, "chunk 0 begins at 18446744073709551615"},
@@ -432,6 +433,32 @@ static void other_counts(void **state)
         overwrite(&t, foot + 112, counts[i].chunks, 8);
         assert_true(sample_seal(&t.s.bytes, &t.s.file));
         refuse(&t, SW_ERR_CORRUPT, counts[i].text, true, begin_of(&t, INDEX) + counts[i].at);
+        tear_down(&t);
+    }
+}
+
+/* The values begin where the last chunk ends, and the first one where the head does. */
+static void gaps(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t moved; /* where the values begin */
+        const char *text;
+    } cases[] = {{1, "the chunks end at 305, the values begin at 306"},
+                 {-1, "chunk 10 of 1 bytes at 304 does not fit before the values, 304"},
+                 {-242, "chunk 0 of 24 bytes at 64 does not fit before the values, 63"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        stage t;
+        sw_error err;
+        swi_native_shard shard;
+        set_up(&t, ALIGN);
+        uint64_t foot = begin_of(&t, FOOT);
+        overwrite(&t, foot, t.s.chunks_end + (uint64_t)cases[i].moved, 8);
+        overwrite(&t, foot + 8, sizeof SAMPLE_VALUES - 1 - (uint64_t)cases[i].moved, 8);
+        assert_true(sample_seal(&t.s.bytes, &t.s.file));
+        put_file(&t, t.s.bytes.data, t.s.bytes.size);
+        assert_int_equal(open_it(&t, &shard, &err), SW_ERR_CORRUPT);
+        assert_error(&err, SW_ERR_CORRUPT, cases[i].text);
         tear_down(&t);
     }
 }
@@ -550,6 +577,14 @@ static void wrong_writers(void **state)
     t.s.chunks[3].offset_bytes += ALIGN;
     refuse_tail(&t, &tail, "chunk 3: ");
     t.s.chunks[3].offset_bytes -= ALIGN;
+    t.s.chunks[10].stored_bytes = 0;
+    tail.chunks_end--;
+    refuse_tail(&t, &tail, "chunk 10: 0 bytes at 304");
+    t.s.chunks[10].stored_bytes = 4194304 + 65;
+    tail.chunks_end += 4194304 + 65;
+    refuse_tail(&t, &tail, "chunk 10: 4194369 bytes at 304");
+    t.s.chunks[10].stored_bytes = 1;
+    tail.chunks_end = t.s.chunks_end;
     t.s.pieces[1].tensor = 3;
     t.s.pieces[2].tensor = 2;
     refuse_tail(&t, &tail, "piece 2 is of tensor 2, after 3");
@@ -577,6 +612,7 @@ int main(void)
         cmocka_unit_test(limits),
         cmocka_unit_test(any_rule),
         cmocka_unit_test(other_counts),
+        cmocka_unit_test(gaps),
         cmocka_unit_test(newer_minor),
         cmocka_unit_test(outside_tensors),
         cmocka_unit_test(wrong_writers),
