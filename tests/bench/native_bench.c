@@ -168,8 +168,8 @@ static uint64_t bytes_read(void)
     uint64_t bytes = 0;
     FILE *file = fopen("/proc/self/io", "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "rchar: %" SCNu64, &bytes) == 1)
-            break;
+        if (strncmp(line, "rchar:", 6) == 0)
+            bytes = strtoull(line + 6, NULL, 10);
     if (file != NULL)
         fclose(file);
     return bytes;

@@ -155,7 +155,7 @@ def is_utf8(data):
 # ---- shard files ----------------------------------------------------------------------------------
 
 
-def read_shard(data, rank, m, tensors):
+def read_shard(data, rank, m, tensors, extents):
     """Adds its pieces to the tensors; the text of the rank's own values."""
     file = m["shards"][rank]
     need(len(data) == file["bytes"] and len(data) >= 224, "NAT-10", f"{len(data)} bytes, not {file['bytes']}")
@@ -174,11 +174,11 @@ def read_shard(data, rank, m, tensors):
     values, index = data[values_at:at], data[at:at + size]
     need(section_digest(values) == values_digest, "NAT-4", "the values are not what was written")
     need(section_digest(index) == digest, "NAT-4", "the index is not what was written")
-    need(read_index(data, index, pieces, chunks, align, tensors) == values_at, "NAT-9", "the last chunk's end")
+    need(read_index(data, index, pieces, chunks, align, tensors, extents) == values_at, "NAT-9", "the last chunk's end")
     return values
 
 
-def read_index(data, index, pieces, chunks, align, tensors):
+def read_index(data, index, pieces, chunks, align, tensors, extents):
     """Every record; where the last chunk ends."""
     at, records, last, end = 0, len(index) - 48 * chunks, 0, 64
     need(records >= 0, "NAT-11", "more chunks than the index holds")
@@ -208,6 +208,7 @@ def read_index(data, index, pieces, chunks, align, tensors):
             chunk = data[begin:begin + stored]
             need(sha256(chunk) == digest, "NAT-10", f"{t.name}: a chunk is not what was written")
             places.append((codec, chunk))
+            extents.append((begin, begin + stored, t.name))
             end = begin + stored
         t.pieces.append((kind == 1, shape, offset, length, step, places))
         at, next_chunk, last = at + 16 + 24 * axes, next_chunk + 48 * count, number
@@ -242,10 +243,11 @@ def assemble(t):
 
 
 class Checkpoint:
-    """tensors {name: Tensor}, data {name: bytes, None where Partial}, state, ordered, rank_values [{name: value}]"""
+    """tensors {name: Tensor}, data {name: bytes, None where Partial}, state, ordered, rank_values [{name: value}],
+    extents {shard file: [(begin, end, name of the tensor)]} of its chunks"""
 
     def __init__(self, folder):
-        self.folder, tensors = folder, []
+        self.folder, self.extents = folder, {}
         self.manifest = m = read_manifest(self.file("manifest.json"))
         listed = [f["file"] for f in (m["table"], m["state"], *m["shards"], *m["assets"])]
         extra = [n for n in sorted(os.listdir(folder)) if n not in listed and n != "manifest.json"
@@ -280,7 +282,8 @@ class Checkpoint:
     def shard(self, rank, tensors, names):
         name = self.manifest["shards"][rank]["file"]
         try:
-            return native_values.read_rank(read_shard(self.file(name), rank, self.manifest, tensors), names)
+            values = read_shard(self.file(name), rank, self.manifest, tensors, self.extents.setdefault(name, []))
+            return native_values.read_rank(values, names)
         except Refused as why:
             why.args = (f"{name}: {why}",)
             raise

@@ -1,7 +1,7 @@
 """Judges the command on checkpoints that real frameworks write.
 
     run.py --shardwright BIN --work DIR [--ckpts DIR] [--only KIND]... [--no-bad | --bad-only] [--flips N]
-           [--digest-flips N] [--full]
+           [--digest-flips N] [--native-flips N] [--full]
 
 Prints one line per check and ends with "N passed, N failed, N skipped"; exit 1 on any failure.
 """
@@ -21,6 +21,7 @@ import checks_fsdp1
 import checks_good
 import checks_layouts
 import checks_maps
+import checks_native
 import checks_ranks
 import checks_run
 import checks_scales
@@ -59,9 +60,11 @@ def main():
                         choices=sorted(make_checkpoints.KINDS) + sorted(kinds_maps.KINDS))
     parser.add_argument("--no-bad", action="store_true", help="whole checkpoints only")
     parser.add_argument("--bad-only", action="store_true", help="broken and hostile ones only")
-    parser.add_argument("--full", action="store_true", help="each form of FSDP1 to every target")
+    parser.add_argument("--full", action="store_true",
+                        help="each form of FSDP1 to every target, each source to native in every way")
     parser.add_argument("--flips", type=int, default=1000)
     parser.add_argument("--digest-flips", type=int, default=100, help="that hash and diff must find")
+    parser.add_argument("--native-flips", type=int, default=300, help="in a native checkpoint")
     args = parser.parse_args()
     torch.set_num_threads(1)
     kit = Kit(args.shardwright, args.work)
@@ -112,8 +115,11 @@ def main():
     fsdp1 = generate(kit, root, [k for k in make_checkpoints.FSDP1 if args.only is None or k in args.only])
     if not args.bad_only:
         checks_fsdp1.check_all(kit, fsdp1, args.full)
+        checks_native.check_all(kit, folders, fsdp1, args.full)
     if bad:
         checks_ranks.check_all(kit, {k: checks_fsdp1.Kind(k, folder) for k, folder in fsdp1.items()})
+    if bad and "fsdp2_w4_nested" in folders:
+        checks_native.check_bad(kit, folders, args.native_flips)
     if bad:
         checks_digests.check_all_flips(kit, folders, args.digest_flips)
     if bad and "torch_zip" in folders:
