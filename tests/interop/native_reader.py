@@ -181,24 +181,24 @@ def read_shard(data, rank, m, tensors, extents):
 def read_index(data, index, pieces, chunks, align, tensors, extents):
     """Every record; where the last chunk ends."""
     at, records, last, end = 0, len(index) - 48 * chunks, 0, 64
-    need(records >= 0, "NAT-11", "more chunks than the index holds")
+    need(records >= 0, "NAT-13", "more chunks than the index holds")
     next_chunk = records
     for _ in range(pieces):
-        need(at + 16 <= records, "NAT-11", "more pieces than the index holds")
+        need(at + 16 <= records, "NAT-13", "more pieces than the index holds")
         number, kind, axes, zero, count = struct.unpack_from("<IBBHQ", index, at)
-        need(zero == 0 and last <= number < len(tensors), "NAT-12", f"piece of tensor {number}")
+        need(zero == 0 and last <= number < len(tensors), "NAT-13", f"piece of tensor {number}")
         t = tensors[number]
-        need(kind <= 2 and axes == (len(t.shape), 1, 0)[kind], "NAT-11", f"{t.name}: kind or axes of a piece")
-        need(at + 16 + 24 * axes <= records and next_chunk + 48 * count <= len(index), "NAT-11", "records are cut")
+        need(kind <= 2 and axes == (len(t.shape), 1, 0)[kind], "NAT-13", f"{t.name}: kind or axes of a piece")
+        need(at + 16 + 24 * axes <= records and next_chunk + 48 * count <= len(index), "NAT-13", "records are cut")
         numbers = struct.unpack_from(f"<{3 * axes}Q", index, at + 16)
         offset, length, step = (list(numbers[i * axes:(i + 1) * axes]) for i in range(3))
         shape = [t.elements] if kind == 1 else t.shape
         if kind == 2:
             offset, length, step = [0] * len(shape), shape, shape
-        need(all(n > 0 and o + n <= s for o, n, s in zip(offset, length, shape)), "NAT-11", f"{t.name}: a piece")
+        need(all(n > 0 and o + n <= s for o, n, s in zip(offset, length, shape)), "NAT-13", f"{t.name}: a piece")
         need(all(1 <= c <= n for c, n in zip(step, length)) and t.elements > 0
              and math.prod(step) * t.element_bytes <= native_chunks.RAW_MAX, "NAT-11", f"{t.name}: lengths of chunks")
-        need(count == math.prod(-(-n // c) for n, c in zip(length, step)), "NAT-11", f"{t.name}: how many chunks")
+        need(count == math.prod(-(-n // c) for n, c in zip(length, step)), "NAT-13", f"{t.name}: how many chunks")
         places = []
         for record in range(next_chunk, next_chunk + 48 * count, 48):
             begin, stored, codec, zero, digest = struct.unpack_from("<QIB3s32s", index, record)
@@ -212,7 +212,7 @@ def read_index(data, index, pieces, chunks, align, tensors, extents):
             end = begin + stored
         t.pieces.append((kind == 1, shape, offset, length, step, places))
         at, next_chunk, last = at + 16 + 24 * axes, next_chunk + 48 * count, number
-    need(at == records and next_chunk == len(index), "NAT-11", "the index is longer than its records")
+    need(at == records and next_chunk == len(index), "NAT-13", "the index is longer than its records")
     return end
 
 
