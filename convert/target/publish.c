@@ -332,7 +332,7 @@ static sw_status begin(publishing *p, sw_error *err)
     const swi_publish_in *in = p->in;
     const sw_convert_options *o = in->options;
     const swi_txn_options options = {
-        .id = in->id, .overwrite = o->overwrite, .single_file = in->one_file};
+        .id = in->id, .overwrite = o->overwrite, .fresh = in->once, .single_file = in->one_file};
     sw_status st = swi_destination_check(in->source, in->dest, in->one_file, o->overwrite, err);
     if (st == SW_OK && o->digests != NULL)
         st = swi_destination_check_list(in->source, in->dest, o->digests, err);

@@ -13,7 +13,8 @@ typedef struct swi_publish_in {
     sw_open_options open; /* how the result is read back */
     bool by_pieces; /* who opens it may see tensors of other names or shapes than the layout's */
     const char *id; /* of the partial folder */
-    bool once;      /* it cannot be asked for again: what fails leaves nothing to go on from */
+    bool once;      /* the same again may be of other data: it goes on from nothing, and leaves
+                       nothing to go on from */
     swi_hash_in hashed; /* what a digest list says of itself */
     const sw_convert_options *options;
     sw_report *report;

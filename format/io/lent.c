@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/checked.h"
@@ -14,7 +13,6 @@ typedef struct lent_store {
     const swi_slice *slices;
     uint64_t *ends; /* of each slice in the file */
     size_t count;
-    int64_t lent_ns;
 } lent_store;
 
 typedef struct lent_file {
@@ -112,8 +110,7 @@ static sw_status lent_stat(const swi_store *store, const char *path, swi_entry *
     if (strcmp(path, s->name) != 0)
         return swi_fail(err, SW_ERR_NOTFOUND, "%s: no such file or directory",
                         swi_store_label(&room, store->root, path));
-    *out = (swi_entry){
-        .path = path, .kind = SWI_ENTRY_FILE, .bytes = bytes_of(s), .mtime_ns = s->lent_ns};
+    *out = (swi_entry){.path = path, .kind = SWI_ENTRY_FILE, .bytes = bytes_of(s)};
     return SW_OK;
 }
 
@@ -189,18 +186,15 @@ static sw_status add_up(lent_store *s, sw_error *err)
 sw_status swi_store_open_lent(const char *root, const char *name, const swi_slice *slices,
                               size_t count, swi_store **out, sw_error *err)
 {
-    struct timespec now = {0};
     lent_store *s = NULL;
     sw_status st = swi_path_check(name, err);
     if (st == SW_OK)
         st = swi_alloc_array(1, sizeof *s, (void **)&s, err);
     if (st != SW_OK)
         return st;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
     s->base.ops = &lent_ops;
     s->slices = slices;
     s->count = count;
-    s->lent_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     s->base.root = strdup(root);
     s->name = strdup(name);
     st = s->base.root != NULL && s->name != NULL ? add_up(s, err) : swi_fail_nomem(err);

@@ -5,9 +5,9 @@
 #include "io/store.h"
 
 /*
- * The slices one after another are the file `name`; they and their list are borrowed. The file was
- * last changed when the store was opened, so that nothing that was made of other memory is taken to
- * be of this. Whatever would write is SW_ERR_UNSUPPORTED. SW_ERR_LIMIT: the sizes overflow.
+ * The slices one after another are the file `name`; they and their list are borrowed. When it was
+ * last changed is not known. Whatever would write is SW_ERR_UNSUPPORTED. SW_ERR_LIMIT: the sizes
+ * overflow.
  */
 SW_MUST_USE sw_status swi_store_open_lent(const char *root, const char *name,
                                           const swi_slice *slices, size_t count, swi_store **out,

@@ -23,6 +23,7 @@
 struct swi_txn {
     char id[ID_MAX + 1];
     bool overwrite;
+    bool fresh;
     bool single_file;
     bool committed;
     swi_place place;
@@ -46,7 +47,8 @@ static bool is_id(const char *id)
     return size >= ID_MIN && size <= ID_MAX && strspn(id, "0123456789abcdef") == size;
 }
 
-/* A file that no journal line vouches for is the unfinished work of a killed run. */
+/* A file that no journal line vouches for is the unfinished work of a killed run; to a fresh one
+ * all that there is. */
 static sw_status keep_or_remove(void *ctx, const swi_entry *entry, sw_error *err)
 {
     swi_txn *txn = ctx;
@@ -54,7 +56,8 @@ static sw_status keep_or_remove(void *ctx, const swi_entry *entry, sw_error *err
     if (strcmp(entry->path, SWI_JOURNAL_NAME) == 0)
         return SW_OK;
     if (swi_journal_find(&txn->journal, entry->path, &bytes)) {
-        if (!entry->is_link && entry->kind == SWI_ENTRY_FILE && entry->bytes == bytes) {
+        if (!txn->fresh && !entry->is_link && entry->kind == SWI_ENTRY_FILE &&
+            entry->bytes == bytes) {
             txn->resumed++;
             return SW_OK;
         }
@@ -140,6 +143,7 @@ sw_status swi_txn_begin(const char *dest, const swi_txn_options *options, swi_tx
     swi_txn *txn = p;
     (void)snprintf(txn->id, sizeof txn->id, "%s", options->id);
     txn->overwrite = options->overwrite;
+    txn->fresh = options->fresh;
     txn->single_file = options->single_file;
     status = swi_place_open(&txn->place, dest, txn->id, err);
     if (status != SW_OK)

@@ -26,6 +26,7 @@ typedef struct swi_txn swi_txn;
 typedef struct swi_txn_options {
     const char *id;   /* lower-case hex, 8 to 64 characters */
     bool overwrite;   /* an existing DEST (a directory or a file) is replaced at commit */
+    bool fresh;       /* nothing of an earlier run is taken up: it may have been of other data */
     bool single_file; /* DEST is one file (the only one in the partial folder) not a directory */
 } swi_txn_options;
 

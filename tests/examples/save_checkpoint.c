@@ -99,5 +99,5 @@ int main(int argc, char **argv)
     if (status != SW_OK)
         fprintf(stderr, "%s: %s\n", sw_status_name(status), err.text);
     sw_save_free(save);
-    return status == SW_OK ? 0 : 1;
+    return status == SW_OK ? 0 : 2;
 }

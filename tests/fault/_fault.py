@@ -165,8 +165,8 @@ class Command:
     must make the tree of `want`, and with LIST the file of `want_list`; one without must print
     `want`; code is its exit code."""
 
-    def __init__(self, name, *argv, old=None, code=0):
-        self.name, self.argv, self.old, self.code = name, argv, old, code
+    def __init__(self, name, *argv, old=None, code=0, program=None):
+        self.name, self.argv, self.old, self.code, self.program = name, argv, old, code, program
         self.writes = "DEST" in argv
         self.lists = "LIST" in argv
         self.makes = ["dest"] + ["dest.list"] * self.lists
@@ -186,7 +186,7 @@ class Command:
                   "SIG": source + ".sig", "OMSPUB": source + ".oms.pub",
                   "OMSSIG": source + ".oms.sig",
                   "LIST": dest + ".list"}
-        return [binary] + [places.get(word, word) for word in self.argv]
+        return [self.program or binary] + [places.get(word, word) for word in self.argv]
 
     def explains(self, result):
         """A failure is told on stderr, or as the error of the one JSON document on stdout."""
@@ -230,6 +230,8 @@ class Bench:
         sharded = ("convert", "SRC", "DEST", "--to", "hf:shard=40kB", "--dtype", "bf16", "--verify")
         self.commands = [
             Command("demo", "demo", "DEST"),
+            Command("save", "DEST", "dcp:ranks=2", program=FAULT + "-save"),
+            Command("part", "verify", "SRC", "--subset", "1/2", "--tensors", "model.*"),
             Command("inspect", "inspect", "SRC"),
             Command("inspect-json", "inspect", "SRC", "--json", "--tensors", "*", "--values"),
             Command("verify", "verify", "SRC"),

@@ -3,16 +3,22 @@
 
 file(GLOB fault_sources CONFIGURE_DEPENDS "${SW_TEST_DIR}/fault/*.c")
 add_executable(shardwright-fault "${cli_main}" $<TARGET_OBJECTS:sw_cli> ${fault_sources})
-target_include_directories(shardwright-fault PRIVATE "${SW_PUBLIC_INCLUDE}"
-    "${PROJECT_SOURCE_DIR}/cli")
-target_link_libraries(shardwright-fault PRIVATE sw_flags shardwright_static)
+# A program that saves what lies in its memory.
+add_executable(shardwright-fault-save "${SW_TEST_DIR}/examples/save_checkpoint.c" ${fault_sources})
+set(fault_programs shardwright-fault shardwright-fault-save)
+foreach(program ${fault_programs})
+    target_include_directories(${program} PRIVATE "${SW_PUBLIC_INCLUDE}" "${PROJECT_SOURCE_DIR}/cli")
+    target_link_libraries(${program} PRIVATE sw_flags shardwright_static)
+endforeach()
 # The shim declares what only the linker knows (__real_NAME), and reserved names are its business.
 set_source_files_properties(${fault_sources} PROPERTIES COMPILE_OPTIONS
     "-Wno-pedantic;-U_FILE_OFFSET_BITS;-fno-builtin")
 foreach(library zstd crypto yaml)
     find_library(SW_STATIC_${library} NAMES lib${library}.a)
     if(SW_STATIC_${library})
-        target_link_libraries(shardwright-fault PRIVATE "${SW_STATIC_${library}}")
+        foreach(program ${fault_programs})
+            target_link_libraries(${program} PRIVATE "${SW_STATIC_${library}}")
+        endforeach()
     endif()
 endforeach()
 
@@ -26,4 +32,6 @@ set(SW_WRAPPED
     fstatvfs64 faccessat opendir fdopendir flock readlinkat realpath
     getrandom)
 list(TRANSFORM SW_WRAPPED PREPEND "-Wl,--wrap=" OUTPUT_VARIABLE wrap_options)
-target_link_options(shardwright-fault PRIVATE ${wrap_options})
+foreach(program ${fault_programs})
+    target_link_options(${program} PRIVATE ${wrap_options})
+endforeach()
