@@ -5,7 +5,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/large.h"
 
 #define CHUNK_FIRST ((size_t)4096)
 #define CHUNK_MAX ((size_t)1 << 20)
@@ -92,7 +91,6 @@ sw_status swi_arena_reserve(swi_arena *arena, size_t size, sw_error *err)
     sw_status status = add_chunk(arena, size, &chunk, err);
     if (status != SW_OK)
         return status;
-    swi_expect_filled(chunk->data, size);
     arena->next = chunk->data;
     arena->left = size;
     return SW_OK;
@@ -171,7 +169,6 @@ sw_status swi_reserve_array(void **items, size_t *capacity, size_t need, size_t 
     void *p = realloc(*items, whole);
     if (p == NULL)
         return swi_fail_nomem(err);
-    swi_expect_filled(p, whole);
     *items = p;
     *capacity = need;
     return SW_OK;

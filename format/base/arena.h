@@ -18,7 +18,7 @@ typedef struct swi_arena {
 } swi_arena;
 
 void swi_arena_free(swi_arena *arena); /* ends with {0} */
-/* Room for `size` bytes at once, which will be filled: a hint for what is known to come. */
+/* Room for `size` bytes at once: a hint for what is known to come. */
 SW_MUST_USE sw_status swi_arena_reserve(swi_arena *arena, size_t size, sw_error *err);
 /* `size` bytes, zeroed, aligned to 8. A size of 0 gives a valid pointer. */
 SW_MUST_USE sw_status swi_arena_alloc(swi_arena *arena, size_t size, void **out, sw_error *err);

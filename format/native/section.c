@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
-#include "base/large.h"
 #include "base/text.h"
 
 sw_status swi_native_digest_differs(const char *clause, uint64_t at, const char *what,
@@ -51,7 +50,6 @@ sw_status swi_native_section_read(const swi_file *file, const swi_native_section
     sw_status status = size > 0 ? swi_alloc_array(size, 1, &data, err) : SW_OK;
     if (status != SW_OK)
         return status;
-    swi_expect_filled(data, size);
     status = swi_section_load(read_part, &from, data, size, threads, &digest, err);
     if (status == SW_OK && memcmp(&digest, &section->digest, sizeof digest) != 0)
         status = swi_native_digest_differs("NAT-4", section->at, section->what, &digest,
