@@ -5,7 +5,6 @@ checks every rule that a reader must check, and says what it refuses and by whic
     python3 native_reader.py DIR [--state]     the digest list (DIG-10) of DIR's tensors, as `hash` prints it
 """
 import hashlib
-import json
 import math
 import os
 import re
@@ -135,7 +134,7 @@ def read_table(data, m):
         digest = digests[32 * i:32 * i + 32]
         need(code in TYPES and role <= 2 and flags <= 1 and layout < len(m["layouts"])
              and (flags or digest == bytes(32)), "NAT-8", f"tensor {i}: type, role, flags, layout or digest")
-        need(min(shape, default=0) >= 0 and math.prod(s or 1 for s in shape) * TYPES[code][1] < 1 << 63, "NAT-8",
+        need(min(shape, default=0) >= 0 and math.prod(shape) * TYPES[code][1] < 1 << 63, "NAT-8",
              f"tensor {i}: its shape")
         tensors.append(Tensor(i, name.decode(), *TYPES[code], shape, role, m["layouts"][layout],
                               digest if flags else None))
@@ -243,7 +242,7 @@ def assemble(t):
 
 
 class Checkpoint:
-    """tensors {name: Tensor}, data {name: bytes, None where Partial}, state, ordered, rank_values [{name: value}],
+    """tensors {name: Tensor}, data {name: bytes, None where Partial}, state, ordered, rank_values [[(rank, name, value)]],
     extents {shard file: [(begin, end, name of the tensor)]} of its chunks"""
 
     def __init__(self, folder):
@@ -260,7 +259,7 @@ class Checkpoint:
         tensors = read_table(self.file("tensors.swt"), m)
         names = {t.name for t in tensors}
         self.ordered, self.state = native_values.read_state(self.file("state.json"), names)
-        self.rank_values = [self.shard(rank, tensors, names) for rank in range(len(m["shards"]))]
+        self.rank_values = [self.shard(rank, tensors) for rank in range(len(m["shards"]))]
         self.tensors = {t.name: t for t in tensors}
         whole = {t.name: assemble(t) for t in tensors}
         self.data = {n: None if self.tensors[n].partial else data for n, data in whole.items()}
@@ -279,11 +278,11 @@ class Checkpoint:
         except OSError as why:
             raise Refused("NAT-3", f"{name}: {why.strerror}") from None
 
-    def shard(self, rank, tensors, names):
+    def shard(self, rank, tensors):
         name = self.manifest["shards"][rank]["file"]
         try:
             values = read_shard(self.file(name), rank, self.manifest, tensors, self.extents.setdefault(name, []))
-            return native_values.read_rank(values, names)
+            return native_values.read_ranks(values, rank, len(self.manifest["shards"]))
         except Refused as why:
             why.args = (f"{name}: {why}",)
             raise
@@ -295,7 +294,7 @@ def main():
     except Refused as why:
         sys.exit(f"{sys.argv[1]}: {why}")
     if "--state" in sys.argv[2:]:
-        print(json.dumps(native_values.shown(read.state), indent=1))
+        print(native_values.shown(read.state))
     else:
         sys.stdout.write(digest_reference.list_text(read.digests))
 

@@ -18,7 +18,15 @@ MESHES = [{"axes": [{"name": "dp", "size": 2}, {"name": "tp", "size": 1}]}]
 LAYOUTS = [{"kind": "dtensor", "mesh": 0, "placements": ["S(0)", "R"]}, {"kind": "flat"}, {"kind": "boxes"}]
 TYPES = {2: "uint8", 5: "int16", 9: "int64", 11: "bfloat16", 12: "float32"}
 ASSETS = {"config.json": b'{"model_type":"recipe"}\n', "zzz": b""}
-RANK_VALUES = '{"format":1,"values":[["rng",7]]}'
+# Names of tensors where they stand, and a value of each kind that has a tag.
+STATE = '''{"format":1,"ordered":true,"root":{"":{"$tensor":""},"empty":{"$tensor":"empty"},"flat":{"\u00e9":{"$tensor":\
+"flat.\u00e9"}},"same":{"$tensor":"same"},"scalar":{"$tensor":"scalar"},"w":{"$tensor":"w"},"w.bf16":{"$tensor":"w.bf16"},\
+"step":7,"lr":0.001,"one":1.0,"tiny":1e-05,"none":null,"yes":true,"text":"a\\"b","betas":{"$tuple":[0.9,0.95]},\
+"nan":{"$float":"nan"},"inf":{"$float":"-inf"},"big":{"$int":"000000000000008000"},"c":{"$complex":[1.0,-0.0]},\
+"raw":{"$bytes":"AAH/"},"own":{"$bytearray":""},"ids":{"$dict":[[0,"a"],[1,"b"]]},"set":{"$set":[1]},\
+"type":{"$global":["torch","float32"]},"both":[{"$id":0,"$value":[1]},{"$ref":0}]}}
+'''
+RANK_VALUES = '{"format":1,"values":[[1,"rng",{"$bytes":"AQI="}],[3,"rng",{"$bytes":"AwQ="}]]}\n'
 
 
 def sha256(*parts):
@@ -187,9 +195,6 @@ def from_text(text):
         elif kind == "x":
             made[name] += bytes.fromhex(rest)
     return made
-
-
-STATE = '{"format":1,"ordered":true,"root":null}'
 
 
 def main():
