@@ -133,7 +133,8 @@ static void assert_value(const sw_checkpoint *c, const char *name, const char *w
 
 static void test_every_target(void **state)
 {
-    static const char *const targets[] = {"dcp:ranks=3", "torch"};
+    static const char *const targets[] = {"dcp:ranks=3", "torch", "native",
+                                          "native:codec=zstd,ranks=3"};
     sw_save *s = sample();
     for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
         const char *path = harness_path(*state, "out-%zu", i);
@@ -183,6 +184,8 @@ static void test_same_content(void **state)
     char a[SW_DIGEST_TEXT], b[SW_DIGEST_TEXT];
     digests_of(harness_path(*state, "dcp"), "dcp:ranks=2", a);
     digests_of(harness_path(*state, "torch"), "torch", b);
+    assert_string_equal(a, b);
+    digests_of(harness_path(*state, "native"), "native:codec=planes,ranks=2", b);
     assert_string_equal(a, b);
 }
 

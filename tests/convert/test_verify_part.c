@@ -114,6 +114,31 @@ static void test_one_part_finds_it(void **state)
     assert_int_equal(parts_that_find(demo), 1);
 }
 
+/* A checkpoint of which every byte is under a digest: each part leaves out what another has. */
+static void test_native(void **state)
+{
+    const char *demo = demo_of(state), *native = harness_path(*state, "native");
+    const char *shard = harness_path(native, "rank-00001-of-00002.sws");
+    account a;
+    outcome o;
+    run_convert(demo, native, &(sw_convert_options){.to = "native:ranks=2"}, &o);
+    assert_fine(&o);
+    outcome_free(&o);
+    uint64_t checked = 0, files = 0;
+    for (uint64_t i = 1; i <= PARTS; i++) {
+        verify_with(native, &(sw_verify_options){.part = i, .parts = PARTS}, &a, &o);
+        assert_fine(&o);
+        assert_int_equal(a.other + a.without, 0);
+        assert_int_equal(a.checked + a.left_out, a.bytes);
+        checked += a.checked;
+        files = a.bytes;
+        outcome_free(&o);
+    }
+    assert_int_equal(checked, files);                          /* each byte once */
+    harness_flip_bit(shard, 8 * harness_file_size(shard) / 2); /* in a chunk */
+    assert_int_equal(parts_that_find(native), 1);
+}
+
 /* A damaged tensor is found where it is named, and nowhere else. */
 static void test_tensors(void **state)
 {
@@ -182,11 +207,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test_in_dir(test_all_of_it),
-        test_in_dir(test_parts_make_the_whole),
-        test_in_dir(test_one_part_finds_it),
-        test_in_dir(test_tensors),
-        test_in_dir(test_patterns_that_meet_nothing),
+        test_in_dir(test_all_of_it),         test_in_dir(test_parts_make_the_whole),
+        test_in_dir(test_one_part_finds_it), test_in_dir(test_native),
+        test_in_dir(test_tensors),           test_in_dir(test_patterns_that_meet_nothing),
         test_in_dir(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
