@@ -165,7 +165,7 @@ typedef struct sw_sign_summary {
  * Signs the checkpoint at `path`, for OMS whatever files lie there. The signature appears whole or
  * not at all. SW_ERR_EXISTS; SW_ERR_UNSUPPORTED: a kind of key that is not known or that the format
  * does not have; SW_ERR_UNSAFE: of OMS, a link among the files; what keeps a checkpoint from being
- * hashed. `report` and `out` may be NULL.
+ * hashed; any defect that opening it finds (verify looks deeper). `report` and `out` may be NULL.
  */
 SW_API SW_MUST_USE sw_status sw_sign(const char *path, const sw_sign_options *options,
                                      sw_report *report, sw_sign_summary *out, sw_error *err);

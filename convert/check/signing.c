@@ -93,6 +93,22 @@ static sw_status state_checkpoint(signing *s, const sw_checkpoint *c, const char
     return status;
 }
 
+/* What opening found: a signature would vouch for it. */
+static sw_status refuse_findings(const signing *s, sw_error *err)
+{
+    swi_quoted q;
+    if (sw_report_total(s->report, SW_DANGER) > 0)
+        return swi_fail(err, SW_ERR_UNSAFE,
+                        "%s: holds unsafe content and is not signed; see "
+                        "shardwright verify",
+                        swi_quote_str(&q, s->path));
+    if (sw_report_total(s->report, SW_DEFECT) > 0)
+        return swi_fail(err, SW_ERR_CORRUPT,
+                        "%s: has defects and is not signed; see shardwright verify",
+                        swi_quote_str(&q, s->path));
+    return SW_OK;
+}
+
 static sw_status state_content(signing *s, sw_error *err)
 {
     sw_checkpoint *c = NULL;
@@ -102,7 +118,9 @@ static sw_status state_content(signing *s, sw_error *err)
         return status;
     const bool alone = swi_checkpoint_alone(c);
     const char *at = alone ? s->path : sw_checkpoint_root(c);
-    status = choose_out(s, at, alone, err);
+    status = refuse_findings(s, err);
+    if (status == SW_OK)
+        status = choose_out(s, at, alone, err);
     if (status == SW_OK)
         status = swi_real_path(at, &real, err);
     if (status == SW_OK)
@@ -131,20 +149,33 @@ static sw_status describe(signing *s, sw_error *err)
     return swi_key_hint(s->key, s->sum.hint, err);
 }
 
+static sw_status sign(signing *s, sw_error *err)
+{
+    const sw_sign_options *o = s->options;
+    sw_status status = swi_signing_key_read(o->key, o->passphrase_file, &s->key, err);
+    if (status == SW_OK)
+        status = s->format == SW_SIGNATURE_OMS ? state_files(s, err) : state_content(s, err);
+    if (status == SW_OK)
+        status = describe(s, err);
+    return status == SW_OK ? publish(s, err) : status;
+}
+
 sw_status sw_sign(const char *path, const sw_sign_options *options, sw_report *report,
                   sw_sign_summary *out, sw_error *err)
 {
     signing s = {.path = path, .options = options, .report = report};
+    sw_report *own = NULL;
+    sw_status status = SW_OK;
     if (path == NULL || options == NULL || options->key == NULL)
         return swi_fail(err, SW_ERR_ARG, "sw_sign: a path and a key are needed");
     s.format = options->format != 0 ? options->format : SW_SIGNATURE_SHARDWRIGHT;
-    sw_status status = swi_signing_key_read(options->key, options->passphrase_file, &s.key, err);
+    if (report == NULL)
+        status = sw_report_make(&own, err);
+    if (own != NULL)
+        s.report = own;
     if (status == SW_OK)
-        status = s.format == SW_SIGNATURE_OMS ? state_files(&s, err) : state_content(&s, err);
-    if (status == SW_OK)
-        status = describe(&s, err);
-    if (status == SW_OK)
-        status = publish(&s, err);
+        status = sign(&s, err);
+    sw_report_free(own);
     swi_key_free(s.key);
     swi_buf_free(&s.out);
     swi_buf_free(&s.payload);

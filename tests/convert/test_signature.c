@@ -298,6 +298,19 @@ static void calls_that_cannot_be(void **state)
     assert_error(&err, SW_ERR_FORMAT, "no checkpoint");
 }
 
+static void defects_are_not_signed(void **state)
+{
+    (void)state;
+    sw_error err = {0};
+    const sw_sign_options options = {.key = "ed.pem"};
+    write_keys();
+    make_demo("demo");
+    harness_remove("demo/__2_0.distcp");
+    assert_int_equal(sw_sign("demo", &options, NULL, NULL, &err), SW_ERR_CORRUPT);
+    assert_error(&err, SW_ERR_CORRUPT, "has defects and is not signed");
+    assert_false(harness_exists("demo/checkpoint.sig"));
+}
+
 static void keys_with_a_passphrase(void **state)
 {
     (void)state;
@@ -332,6 +345,7 @@ int main(void)
         test_here(edited_files),
         test_here(calls_that_cannot_be),
         test_here(keys_with_a_passphrase),
+        test_here(defects_are_not_signed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
