@@ -46,14 +46,23 @@ static sw_status read_manifest(const swi_opening *o, swi_native_kept *kept, sw_e
     return st == SW_OK ? st : swi_error_prefix(err, "%s", SWI_NATIVE_MANIFEST);
 }
 
+static sw_status need_file(const swi_opening *o, const char *name, sw_error *err)
+{
+    if (swi_listing_find(o->listing, name) != NULL)
+        return SW_OK;
+    return swi_fail_at(err, SW_ERR_INCOMPLETE, "NAT-3", 0,
+                       "%s: the manifest lists it and it is not there", name);
+}
+
 /* A whole file that the manifest vouches for as one section. */
 sw_status swi_native_read_section(const swi_opening *o, const swi_native_file *file, uint8_t **data,
                                   size_t *size, sw_error *err)
 {
     swi_digest found;
     swi_quoted q;
-    sw_status st =
-        swi_store_read_all(o->store, file->file, o->limits.metadata_bytes, data, size, err);
+    sw_status st = need_file(o, file->file, err);
+    if (st == SW_OK)
+        st = swi_store_read_all(o->store, file->file, o->limits.metadata_bytes, data, size, err);
     if (st != SW_OK)
         return st;
     if (*size != file->bytes)
@@ -103,7 +112,9 @@ static sw_status open_shards(const swi_opening *o, swi_native_kept *kept, sw_err
                                           .world = (uint32_t)m->shard_count,
                                           .save_id = m->save_id,
                                           .threads = swi_work_threads(NULL)};
-        st = swi_native_shard_open(o->store, &expect, &o->limits, &kept->shards[i], err);
+        st = need_file(o, m->shards[i].file, err);
+        if (st == SW_OK)
+            st = swi_native_shard_open(o->store, &expect, &o->limits, &kept->shards[i], err);
         kept->shard_count += st == SW_OK;
     }
     return st == SW_OK ? swi_native_chunks_make(kept->shards, kept->shard_count, &kept->chunks, err)

@@ -50,10 +50,34 @@ sw_status swi_native_write_state(const swi_target_in *in, swi_buf *out, sw_error
     return st;
 }
 
+static sw_status say_tensors(const swi_target_in *in, size_t count, sw_error *err)
+{
+    const swi_finding_in finding = {.severity = SW_WARNING, .code = "rank-values", .tensor = ""};
+    return count == 0 ? SW_OK
+                      : swi_report_add(in->report, &finding, err,
+                                       "%zu tensors differ from rank to rank, and there is one "
+                                       "place for each; those of the first rank are carried",
+                                       count);
+}
+
 sw_status swi_native_write_rank_values(const swi_target_in *in, uint32_t rank, uint32_t ranks,
                                        swi_buf *out, sw_error *err)
 {
-    return swi_state_json_write_ranks(in->state, rank, ranks, out, err);
+    swi_state values = *in->state; /* without tensors of one rank alone */
+    const size_t count = in->state->scoped_count;
+    sw_status st = swi_alloc_array(count, sizeof *values.scoped, (void **)&values.scoped, err);
+    if (st != SW_OK)
+        return st;
+    values.scoped_count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (sw_value_get_kind(values.graph, in->state->scoped[i].value) != SW_VALUE_TENSOR)
+            values.scoped[values.scoped_count++] = in->state->scoped[i];
+    if (rank == 0)
+        st = say_tensors(in, count - values.scoped_count, err);
+    if (st == SW_OK)
+        st = swi_state_json_write_ranks(&values, rank, ranks, out, err);
+    free(values.scoped);
+    return st;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -58,6 +58,10 @@ def text(old, new):
     return sealed("text", lambda data: data.replace(old, new, 1))
 
 
+def state(old, new):
+    return sealed("state", lambda data: data.replace(old.encode(), new.encode(), 1))
+
+
 def stored(codec, chunk):
     """In place of the chunk of "same": 600 bytes of 5."""
     return piece(2, 5, [(codec, chunk)])
@@ -167,6 +171,21 @@ FAULTS = (
     ("a tensor without a piece", "NAT-12", without(1, 1)),
     ("elements twice", "NAT-12", twice(0, 0)),
     ("intervals that overlap", "NAT-12", piece(0, 2, [6], rank=1)),
+    ("state of another format", "VAL-1", state('"format":1', '"format":2')),
+    ("a blank in the state", "VAL-1", state('"step":7', '"step": 7')),
+    ("no line feed behind the state", "VAL-1", sealed("state", lambda data: data[:-1])),
+    ("a float with more digits", "VAL-1", state("0.001", "0.0010")),
+    ("an integer of more than 64 bits", "VAL-1", state('"step":7', '"step":9223372036854775808')),
+    ("an unknown tag", "VAL-3", state("$bytes", "$octets")),
+    ("a tag that is not alone", "VAL-4", state('{"$set":[1]}', '{"$set":[1],"x":1}')),
+    ("base64 without padding", "VAL-3", state('"AAH/"', '"AAE"')),
+    ("an integer that 64 bits hold", "VAL-3", state("000000000000008000", "0100")),
+    ("a dict that needs no tag", "VAL-1", state('{"$dict":[[0,"a"],[1,"b"]]}', '{"$dict":[["a",1]]}')),
+    ("a tensor that the table does not have", "VAL-4", state('"step":7', '"step":{"$tensor":"x"}')),
+    ("a tensor that the state does not hold", "VAL-4", state('"w":{"$tensor":"w"}', '"w":1')),
+    ("a reference to what comes later", "VAL-5", state('"step":7', '"step":{"$ref":0}')),
+    ("a number that nothing refers to", "VAL-5", state('{"$ref":0}', "2")),
+    ("a value of another rank", "VAL-1", sealed("values", lambda data: data.replace(b"[3,", b"[2,"))),
     ("codec 3", "COD-1", stored(3, FRAME)),
     ("a chunk that is longer than raw", "COD-1", stored(1, recipe.same_bytes(5, 600) + bytes(600))),
     ("a stored chunk that is short", "COD-2", stored(0, b"\5" * 599)),

@@ -136,7 +136,7 @@ class Reading:
     """One document: shared containers by number, and which tensors there are."""
 
     def __init__(self, names):
-        self.names, self.shared, self.used, self.open = names, [], set(), set()
+        self.names, self.met, self.shared, self.used, self.open = names, set(), [], set(), set()
 
     def value(self, x):
         if isinstance(x, list):
@@ -174,6 +174,7 @@ class Reading:
             return Tagged("ref", x)
         if tag == "tensor":
             need(x in self.names, "VAL-4", f"no tensor {x!r}")
+            self.met.add(x)
         elif tag in ("tuple", "set", "frozenset", "dict", "object"):
             need(isinstance(x, list), "VAL-3", f"${tag} is no list")
             need(tag != "dict" or all(isinstance(p, list) and len(p) == 2 for p in x), "VAL-3", "$dict: pairs")
@@ -213,6 +214,7 @@ def read_state(data, names):
     need(isinstance(about["ordered"], bool), "VAL-1", "ordered")
     root = reading.value(about["root"])
     need(len(reading.used) == len(reading.shared), "VAL-5", "a number that nothing refers to")
+    need(reading.met == set(names), "VAL-4", "a tensor of the table that it does not hold")
     return about["ordered"], root
 
 
