@@ -177,6 +177,55 @@ static void test_damaged_tensors(void **state)
     sw_checkpoint_close(c);
 }
 
+#define MATRIX_ROWS 4096
+#define MATRIX_COLUMNS 2048
+
+/* Reads the box of the native matrix; returns what was read of it, all of it checked. */
+static uint64_t read_box(const sw_checkpoint *c, float *out, int64_t row, int64_t rows,
+                         int64_t column, int64_t columns)
+{
+    sw_error err = {0};
+    sw_tally tally = {0};
+    sw_region r = region_of(out, (size_t)(rows * columns) * sizeof *out);
+    r.offset[0] = row;
+    r.offset[1] = column;
+    r.length[0] = rows;
+    r.length[1] = columns;
+    assert_ok(sw_load(c, &r, 1, NULL, NULL, &tally, &err), &err);
+    for (int64_t i = 0; i < rows; i++)
+        assert_true(out[i * columns] == (float)((row + i) * MATRIX_COLUMNS + column));
+    assert_int_equal(tally.checked_bytes, tally.read_bytes);
+    return tally.read_bytes;
+}
+
+/* One of 64 parts of the rows, and one of 4 of the columns, of a native checkpoint of 32 MiB. */
+static void test_slices_read_little(void **state)
+{
+    char *source = harness_path(*state, "in"), *dest = harness_path(*state, "native");
+    const uint64_t bytes = sizeof(float) * MATRIX_ROWS * MATRIX_COLUMNS;
+    const uint64_t chunk = UINT64_C(128) << 10; /* of this matrix (format/native/grid.h) */
+    const int64_t rows = MATRIX_ROWS / 64, columns = MATRIX_COLUMNS / 4;
+    sw_checkpoint *c = NULL;
+    sw_error err = {0};
+    outcome o;
+    float *out = malloc(bytes / 4);
+    assert_non_null(out);
+    write_st_one(harness_path(source, "model.safetensors"), "w", MATRIX_ROWS, MATRIX_COLUMNS, 0);
+    run_convert(source, dest, &(sw_convert_options){.to = "native:codec=stored,ranks=1"}, &o);
+    assert_fine(&o);
+    outcome_free(&o);
+    assert_ok(sw_checkpoint_open(dest, NULL, NULL, &c, &err), &err);
+    for (int64_t part = 0; part < 64; part += 7)
+        assert_true(read_box(c, out, part * rows, rows, 0, MATRIX_COLUMNS) <=
+                    bytes / 64 + bytes / 64 / 20 + 2 * chunk);
+    for (int64_t part = 0; part < 4; part++)
+        assert_true(read_box(c, out, 0, MATRIX_ROWS, part * columns, columns) <= bytes / 4 * 2);
+    /* Over the borders of chunks, each is still read once. */
+    assert_true(read_box(c, out, 1000, 100, 500, 600) <= 3 * 3 * chunk);
+    free(out);
+    sw_checkpoint_close(c);
+}
+
 /* ---- side by side --------------------------------------------------------------------------- */
 
 typedef struct caller {
@@ -227,6 +276,7 @@ int main(void)
         test_in_dir(test_strides_that_are_refused),
         test_in_dir(test_structs_of_other_versions),
         test_in_dir(test_damaged_tensors),
+        test_in_dir(test_slices_read_little),
         test_in_dir(test_calls_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
