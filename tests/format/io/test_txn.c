@@ -289,6 +289,26 @@ static void test_unfinished_file_is_not_published(void **state)
     assert_listing(*state, "");
 }
 
+/* What a killed run finished may be of other data: a fresh one begins with nothing. */
+static void test_fresh(void **state)
+{
+    sw_error err = {0};
+    char *dest = at(*state, "out");
+    const swi_txn_options options = {.id = ID, .fresh = true};
+    swi_txn *txn = begin(dest, false, false);
+    put(txn, "f", "old");
+    put(txn, "d/g", "old");
+    swi_txn_end(txn, true); /* as a killed run leaves it */
+    assert_ok(swi_txn_begin(dest, &options, &txn, &err), &err);
+    assert_int_equal(swi_txn_resumed(txn), 0);
+    assert_false(swi_txn_has(txn, "f", 3));
+    assert_false(swi_txn_has(txn, "d/g", 3));
+    put(txn, "f", "new");
+    commit(txn);
+    assert_listing(*state, "./out ./out/f ");
+    assert_file(at(*state, "out/f"), "new");
+}
+
 static void test_resume(void **state)
 {
     sw_error err = {0};
@@ -542,6 +562,7 @@ int main(void)
         WITH_DIR(test_commit_all),
         WITH_DIR(test_end_without_commit),
         WITH_DIR(test_unfinished_file_is_not_published),
+        WITH_DIR(test_fresh),
         WITH_DIR(test_resume),
         WITH_DIR(test_resume_after_half_a_replacement),
         WITH_DIR(test_torn_journal),
