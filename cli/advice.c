@@ -74,7 +74,9 @@ static const advice all[] = {
      "convert --untie"},
     {" unknown-transform ", "save it again without that transform: only its writer can undo it"},
     {" unproven ", "no framework is known to leave pieces like that: take the step before"},
-    {" untrusted ", "ask whoever signed it"},
+    {" untrusted ", "it is of another save, rank or signer: copy the whole folder again from where "
+                    "it was written; "
+                    "if it was signed, ask whoever signed it"},
     {" limit ",
      "it asks for more than any genuine checkpoint is known to need: do not trust it; if it is "
      "yours, report it"},
