@@ -4,9 +4,9 @@
 #include "frameworks.h"
 
 static const swi_framework *const frameworks[] = {
-    &swi_framework_native, &swi_framework_dcp,        &swi_framework_hf,
-    &swi_framework_torch,  &swi_framework_rank_files, &swi_framework_fsdp1,
-    &swi_framework_vllm,   &swi_framework_meta,       &swi_framework_trainer,
+    &swi_framework_dcp,        &swi_framework_hf,      &swi_framework_torch,
+    &swi_framework_rank_files, &swi_framework_fsdp1,   &swi_framework_vllm,
+    &swi_framework_meta,       &swi_framework_trainer, &swi_framework_native,
 };
 
 size_t swi_framework_count(void)

@@ -11,7 +11,7 @@ static bool is_shard(const char *name)
     return swi_has_suffix(name, ".sws");
 }
 
-/* NAT-1: the manifest is the commit mark. */
+/* NAT-1: the manifest is the commit mark; by itself it stands for its folder. */
 static sw_status claim(const swi_store *store, const swi_listing *listing, swi_claim *out,
                        sw_error *err)
 {
@@ -34,7 +34,7 @@ static sw_status claim(const swi_store *store, const swi_listing *listing, swi_c
         return st;
     }
     if (st == SW_OK && (shards || swi_native_manifest_looks(head, size)))
-        *out = SWI_CLAIM_WHOLE;
+        *out = swi_listing_count(listing) > 1 ? SWI_CLAIM_WHOLE : SWI_CLAIM_PART;
     return SW_OK;
 }
 

@@ -152,7 +152,7 @@ static inline void recipe_archive(swi_buf *out, const recipe_record *records)
  * version needed, time and date of a local header; made by, needed, time, date and attributes of a
  * directory entry; made by and needed of the zip64 end record; the number of disks of its locator,
  * of which 0 means the same as 1. And a size of a local header that becomes the true one instead
- * of 0.
+ * of 0, and the letters of its filler, which make an unknown extra field of another.
  */
 static inline bool recipe_uncovered(const uint8_t *archive, size_t size, size_t at)
 {
@@ -161,9 +161,12 @@ static inline bool recipe_uncovered(const uint8_t *archive, size_t size, size_t 
         size_t k = at - pos;
         if (p[0] != 'P' || p[1] != 'K')
             continue;
-        if (p[2] == 3 && p[3] == 4 &&
-            (k == 4 || k == 5 || (k >= 10 && k < 14) || (k >= 18 && k < 26)))
-            return true;
+        if (p[2] == 3 && p[3] == 4 && pos + 30 <= size) {
+            size_t extra = 30 + p[26] + 256U * p[27];
+            if (k == 4 || k == 5 || (k >= 10 && k < 14) || (k >= 18 && k < 26) || k == extra ||
+                k == extra + 1)
+                return true;
+        }
         if (p[2] == 1 && p[3] == 2 &&
             ((k >= 4 && k < 8) || (k >= 12 && k < 16) || (k >= 36 && k < 42)))
             return true;
