@@ -25,6 +25,7 @@ typedef struct swi_native_kept {
     size_t shard_count;       /* that are open */
     swi_native_chunks *chunks;
     swi_state state;          /* tensors are numbered as in the table */
+    bool is_table;            /* its root is all names of the table, made when it is asked for */
     swi_native_value *values; /* of the catalog, in its order */
     size_t value_count, value_capacity;
     swi_arena arena; /* names of values of ranks */
@@ -33,9 +34,10 @@ typedef struct swi_native_kept {
 
 void swi_native_kept_free(void *kept);
 
-/* A whole file that the manifest vouches for as one section; to be freed. */
+/* A whole file that the manifest vouches for as one section; to be freed. SW_ERR_INCOMPLETE: it is
+ * not there. */
 SW_MUST_USE sw_status swi_native_read_section(const swi_opening *o, const swi_native_file *file,
-                                              uint8_t **data, size_t *size, sw_error *err);
+                                              uint8_t **data, sw_error *err);
 
 /* Reads state.json and the values of the ranks, and puts values and sections into the opening. */
 SW_MUST_USE sw_status swi_native_read_state(swi_opening *o, swi_native_kept *kept, sw_error *err);

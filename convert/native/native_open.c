@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "model/value.h"
 #include "native/native.h"
+#include "native/section.h"
 #include "pool.h"
 
 void swi_native_kept_free(void *p)
@@ -43,7 +44,7 @@ static sw_status read_manifest(const swi_opening *o, swi_native_kept *kept, sw_e
         return st;
     st = swi_native_manifest_read(data, size, &o->limits, &kept->manifest, err);
     free(data);
-    return st == SW_OK ? st : swi_error_prefix(err, "%s", SWI_NATIVE_MANIFEST);
+    return st;
 }
 
 static sw_status need_file(const swi_opening *o, const char *name, sw_error *err)
@@ -54,49 +55,27 @@ static sw_status need_file(const swi_opening *o, const char *name, sw_error *err
                        "%s: the manifest lists it and it is not there", name);
 }
 
-/* A whole file that the manifest vouches for as one section. */
 sw_status swi_native_read_section(const swi_opening *o, const swi_native_file *file, uint8_t **data,
-                                  size_t *size, sw_error *err)
+                                  sw_error *err)
 {
-    swi_digest found;
-    swi_quoted q;
     sw_status st = need_file(o, file->file, err);
-    if (st == SW_OK)
-        st = swi_store_read_all(o->store, file->file, o->limits.metadata_bytes, data, size, err);
-    if (st != SW_OK)
-        return st;
-    if (*size != file->bytes)
-        st = swi_fail(err, SW_ERR_CORRUPT, "%s has %zu bytes, the manifest says %" PRIu64,
-                      swi_quote_str(&q, file->file), *size, file->bytes);
-    if (st == SW_OK)
-        st = swi_section_digest(*data, *size, swi_work_threads(NULL), &found, err);
-    if (st == SW_OK && memcmp(&found, &file->digest, sizeof found) != 0) {
-        char text[2][SWI_DIGEST_TEXT];
-        swi_digest_text(&found, text[0]);
-        swi_digest_text(&file->digest, text[1]);
-        st = swi_fail_at(err, SW_ERR_CORRUPT, "NAT-3", 0, "%s: its digest is %s, expected %s",
-                         swi_quote_str(&q, file->file), text[0], text[1]);
-    }
-    if (st != SW_OK) {
-        free(*data);
-        *data = NULL;
-    }
-    return st;
+    return st == SW_OK
+               ? swi_native_file_read(o->store, file, &o->limits, swi_work_threads(NULL), data, err)
+               : st;
 }
 
 static sw_status read_table(const swi_opening *o, swi_native_kept *kept, sw_error *err)
 {
-    size_t size = 0;
-    sw_status st =
-        swi_native_read_section(o, &kept->manifest.table, &kept->table_bytes, &size, err);
+    size_t size = (size_t)kept->manifest.table.bytes;
+    sw_status st = swi_native_read_section(o, &kept->manifest.table, &kept->table_bytes, err);
     if (st != SW_OK)
         return st;
     st = swi_native_table_read(kept->table_bytes, size, (uint32_t)kept->manifest.layout_count,
                                &kept->table, err);
     if (st == SW_OK && kept->table.count != kept->manifest.tensors)
-        st = swi_fail(err, SW_ERR_CORRUPT, "it has %" PRIu32 " tensors, the manifest says %" PRIu32,
-                      kept->table.count, kept->manifest.tensors);
-    return st == SW_OK ? st : swi_error_prefix(err, "%s", SWI_NATIVE_TABLE);
+        st = swi_fail(err, SW_ERR_CORRUPT, "%s has %" PRIu32 " tensors, the manifest says %" PRIu32,
+                      SWI_NATIVE_TABLE, kept->table.count, kept->manifest.tensors);
+    return st;
 }
 
 /* ---- shard files ----------------------------------------------------------------------------- */
@@ -123,9 +102,20 @@ static sw_status open_shards(const swi_opening *o, swi_native_kept *kept, sw_err
 
 /* ---- the catalog ----------------------------------------------------------------------------- */
 
+static sw_status reserve(swi_opening *o, const swi_native_kept *kept, sw_error *err)
+{
+    swi_catalog_room room = {.tensors = kept->table.count,
+                             .shape_numbers = kept->table.shape_numbers,
+                             .name_bytes = kept->table.name_bytes};
+    for (size_t i = 0; i < kept->shard_count; i++)
+        room.blobs += kept->shards[i].chunk_count; /* each in memory: no overflow */
+    room.pieces = room.blobs;
+    return swi_builder_reserve(o->builder, &room, err);
+}
+
 static sw_status add_tensors(swi_opening *o, const swi_native_kept *kept, sw_error *err)
 {
-    sw_status st = SW_OK;
+    sw_status st = reserve(o, kept, err);
     for (uint32_t i = 0; st == SW_OK && i < kept->table.count; i++) {
         swi_native_tensor t;
         uint32_t id;
@@ -174,10 +164,12 @@ static sw_status add_chunk(swi_opening *o, const swi_native_kept *kept, size_t s
         memcpy(made.view, t->shape, sizeof made.view);
     swi_native_grid_box(piece, i, made.offset, made.length);
     swi_piece_make_dense(&made, sw_dtype_bytes(t->dtype));
-    uint64_t bytes = swi_piece_elements(&made) * sw_dtype_bytes(t->dtype);
+    uint64_t held = swi_piece_elements(&made), bytes = held * sw_dtype_bytes(t->dtype);
     sw_status st = swi_native_chunks_blob(kept->chunks, shard, chunk + i, file, bytes, &blob, err);
     if (st == SW_OK)
         st = swi_builder_blob(o->builder, &blob, &made.blob, err);
+    if (st == SW_OK && !piece->flat && held == (uint64_t)elements)
+        return swi_builder_whole(o->builder, piece->tensor, made.blob, err);
     return st == SW_OK ? swi_builder_piece(o->builder, piece->tensor, &made, err) : st;
 }
 
@@ -204,6 +196,21 @@ static sw_status add_pieces(swi_opening *o, const swi_native_kept *kept, size_t 
     return st;
 }
 
+static bool is_partial(const swi_native_manifest *m, size_t layout)
+{
+    const swi_native_layout *l = &m->layouts[layout];
+    return l->kind == SWI_NATIVE_DTENSOR &&
+           swi_native_layout_is_partial(l, m->meshes[l->mesh].axes);
+}
+
+static bool has_partial(const swi_native_manifest *m)
+{
+    for (size_t i = 0; i < m->layout_count; i++)
+        if (is_partial(m, i))
+            return true;
+    return false;
+}
+
 /* NAT-7: terms that are not added up are shown and never taken for the tensor. */
 static sw_status mark_partial(swi_opening *o, const swi_native_kept *kept, sw_error *err)
 {
@@ -213,9 +220,7 @@ static sw_status mark_partial(swi_opening *o, const swi_native_kept *kept, sw_er
         swi_native_tensor t;
         swi_quoted q;
         swi_native_table_at(&kept->table, i, &t);
-        const swi_native_layout *layout = &m->layouts[t.layout];
-        if (layout->kind != SWI_NATIVE_DTENSOR ||
-            !swi_native_layout_is_partial(layout, m->meshes[layout->mesh].axes))
+        if (!is_partial(m, t.layout))
             continue;
         swi_builder_allow_replicas(o->builder, i);
         swi_builder_mark(o->builder, i, SW_ERR_UNSUPPORTED);
@@ -251,7 +256,7 @@ static sw_status fill(swi_opening *o, swi_native_kept *kept, sw_error *err)
         st = add_tensors(o, kept, err);
     for (size_t i = 0; st == SW_OK && i < kept->shard_count; i++)
         st = add_pieces(o, kept, i, err);
-    if (st == SW_OK)
+    if (st == SW_OK && has_partial(&kept->manifest))
         st = mark_partial(o, kept, err);
     if (st == SW_OK)
         st = swi_native_read_state(o, kept, err);

@@ -37,6 +37,26 @@ static sw_status learn_names(const swi_target_in *in, naming *out, sw_error *err
     return st;
 }
 
+/* Whether it is nothing but the tensors of the table, each under its name, in its order. */
+static bool is_table(const swi_target_in *in, sw_value root, const naming *names)
+{
+    const sw_value_graph *g = in->state->graph;
+    size_t count = sw_value_get_kind(g, root) == SW_VALUE_DICT ? sw_value_size(g, root) : 0;
+    const char *before = NULL;
+    for (size_t i = 0; i < count; i++) {
+        sw_value key, value;
+        uint32_t tensor;
+        if (!sw_value_pair(g, root, i, &key, &value) || !sw_value_tensor(g, value, &tensor))
+            return false;
+        const char *name = name_of(names, tensor);
+        if (name == NULL || !swi_value_text_is(g, key, name) ||
+            (before != NULL && strcmp(before, name) >= 0))
+            return false;
+        before = name;
+    }
+    return count > 0 && count == in->leaf_count;
+}
+
 sw_status swi_native_write_state(const swi_target_in *in, swi_buf *out, sw_error *err)
 {
     naming names = {0};
@@ -44,7 +64,9 @@ sw_status swi_native_write_state(const swi_target_in *in, swi_buf *out, sw_error
     sw_status st = learn_names(in, &names, err);
     if (st == SW_OK)
         st = swi_state_keep(in->state, in->leaves, in->leaf_count, &root, err);
-    if (st == SW_OK)
+    if (st == SW_OK && is_table(in, root, &names))
+        st = swi_state_json_write_table(in->state->ordered, out, err);
+    else if (st == SW_OK)
         st = swi_state_json_write(in->state, root, name_of, &names, out, err);
     free(names.of);
     return st;
@@ -201,32 +223,47 @@ static sw_status read_ranks(swi_native_kept *kept, sw_error *err)
     return st;
 }
 
-sw_status swi_native_read_state(swi_opening *o, swi_native_kept *kept, sw_error *err)
+static sw_status read_root(const swi_opening *o, swi_native_kept *kept, sw_error *err)
 {
     uint8_t *data = NULL;
-    size_t size = 0;
-    walking w = {.o = o, .kept = kept};
-    sw_status st = swi_native_read_section(o, &kept->manifest.state, &data, &size, err);
-    if (st == SW_OK) {
+    size_t size = (size_t)kept->manifest.state.bytes;
+    sw_status st = swi_native_read_section(o, &kept->manifest.state, &data, err);
+    if (st != SW_OK)
+        return st;
+    kept->is_table = swi_state_json_is_table(data, size, &kept->state.ordered);
+    if (kept->is_table)
+        st = swi_graph_make(&o->limits, &kept->state.graph, err);
+    else
         st = swi_state_json_read(data, size, &o->limits, find_tensor, kept, &kept->state, err);
-        free(data);
-        if (st != SW_OK)
-            (void)swi_error_prefix(err, "%s", SWI_NATIVE_STATE);
-    }
+    free(data);
+    return st == SW_OK ? st : swi_error_prefix(err, "%s", SWI_NATIVE_STATE);
+}
+
+/* What is at the top of the state dict needs no section. */
+static sw_status see_root(walking *w, sw_error *err)
+{
+    if (w->kept->is_table)
+        return SW_OK;
+    sw_status st = swi_alloc_array(w->kept->table.count, sizeof *w->seen, (void **)&w->seen, err);
+    if (st == SW_OK)
+        st = swi_state_walk(&w->kept->state, see_leaf, w, err);
+    return st == SW_OK ? check_seen(w, err) : st;
+}
+
+sw_status swi_native_read_state(swi_opening *o, swi_native_kept *kept, sw_error *err)
+{
+    walking w = {.o = o, .kept = kept};
+    sw_status st = read_root(o, kept, err);
     if (st == SW_OK)
         st = read_ranks(kept, err);
     if (st == SW_OK)
-        st = swi_alloc_array(kept->table.count, sizeof *w.seen, (void **)&w.seen, err);
-    if (st == SW_OK)
         st = add_blob(&w, err);
     if (st == SW_OK)
-        st = swi_state_walk(&kept->state, see_leaf, &w, err);
+        st = see_root(&w, err);
     for (size_t i = 0; st == SW_OK && i < kept->state.scoped_count; i++) {
         const swi_state_scoped *s = &kept->state.scoped[i];
         st = add_value(&w, s->name, strlen(s->name), s->rank, s->value, err);
     }
-    if (st == SW_OK)
-        st = check_seen(&w, err);
     free(w.seen);
     swi_section_end(&w.section);
     swi_buf_free(&w.name);
@@ -239,7 +276,9 @@ sw_status swi_native_state(const sw_checkpoint *checkpoint, swi_state *out, sw_e
     const swi_state *from = &kept->state;
     swi_state state = {.ordered = from->ordered};
     sw_status st = swi_graph_make(&kept->limits, &state.graph, err);
-    if (st == SW_OK)
+    if (st == SW_OK && kept->is_table)
+        st = swi_state_of_names(checkpoint, &state, err);
+    else if (st == SW_OK)
         st = swi_graph_copy(state.graph, from->graph, from->root, NULL, NULL, &state.root, err);
     if (st == SW_OK)
         st = swi_alloc_array(from->scoped_count, sizeof *state.scoped, (void **)&state.scoped, err);

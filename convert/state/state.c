@@ -41,7 +41,7 @@ void swi_state_free(swi_state *state)
     *state = (swi_state){0};
 }
 
-static sw_status dict_of_names(const sw_checkpoint *checkpoint, swi_state *state, sw_error *err)
+sw_status swi_state_of_names(const sw_checkpoint *checkpoint, swi_state *state, sw_error *err)
 {
     const sw_catalog *catalog = sw_checkpoint_catalog(checkpoint);
     sw_status st = swi_graph_dict(state->graph, &state->root, err);
@@ -67,7 +67,7 @@ sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_state *out, 
     const sw_limits limits = swi_checkpoint_limits(checkpoint);
     sw_status st = swi_graph_make(&limits, &state.graph, err);
     if (st == SW_OK)
-        st = dict_of_names(checkpoint, &state, err);
+        st = swi_state_of_names(checkpoint, &state, err);
     if (st == SW_OK)
         *out = state;
     else

@@ -42,6 +42,10 @@ typedef struct swi_state {
 SW_MUST_USE sw_status swi_checkpoint_state(const sw_checkpoint *checkpoint, swi_state *out,
                                            sw_error *err);
 void swi_state_free(swi_state *state);
+/* Makes the root of a state whose graph is there: one DICT from the names of all tensors of the
+ * catalog to them, in its order. */
+SW_MUST_USE sw_status swi_state_of_names(const sw_checkpoint *checkpoint, swi_state *state,
+                                         sw_error *err);
 
 /* Whether they are the same value for sure: written alike. Fails on NOMEM alone. */
 SW_MUST_USE sw_status swi_value_same(const sw_value_graph *g, sw_value v, const sw_value_graph *h,

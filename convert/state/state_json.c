@@ -25,6 +25,26 @@ sw_status swi_state_json_write(const swi_state *state, sw_value root, swi_tensor
     return st == SW_OK ? put(out, "}\n", err) : st;
 }
 
+/* A million tensors that are all there is need no second list of their names. */
+static const char *const tables[2] = {"{\"format\":1,\"ordered\":false}\n",
+                                      "{\"format\":1,\"ordered\":true}\n"};
+
+sw_status swi_state_json_write_table(bool ordered, swi_buf *out, sw_error *err)
+{
+    return put(out, tables[ordered], err);
+}
+
+bool swi_state_json_is_table(const uint8_t *data, size_t size, bool *ordered)
+{
+    for (int i = 0; i < 2; i++) {
+        if (size != strlen(tables[i]) || memcmp(data, tables[i], size) != 0)
+            continue;
+        *ordered = i == 1;
+        return true;
+    }
+    return false;
+}
+
 static sw_status write_scoped(const sw_value_graph *g, const swi_state_scoped *s, swi_buf *out,
                               sw_error *err)
 {

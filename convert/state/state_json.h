@@ -14,6 +14,10 @@
 SW_MUST_USE sw_status swi_state_json_write(const swi_state *state, sw_value root,
                                            swi_tensor_name_fn name_of, const void *ctx,
                                            swi_buf *out, sw_error *err);
+/* Without a root: a DICT from the names of all tensors of the table to them, in its order. And
+ * whether a text is that. */
+SW_MUST_USE sw_status swi_state_json_write_table(bool ordered, swi_buf *out, sw_error *err);
+bool swi_state_json_is_table(const uint8_t *data, size_t size, bool *ordered);
 /*
  * {"format":1,"values":[[RANK,NAME,VALUE],...]} and a line feed, appended: the values of ranks r
  * with r % ranks == rank; nothing where there are none. Tensors of one rank alone:

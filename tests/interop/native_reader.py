@@ -257,7 +257,7 @@ class Checkpoint:
             need(len(data) == about["bytes"] and section_digest(data).hex() == about["digest"], "NAT-4",
                  f"{about['file']} is not what was written")
         tensors = read_table(self.file("tensors.swt"), m)
-        names = {t.name for t in tensors}
+        names = dict.fromkeys(t.name for t in tensors)
         self.ordered, self.state = native_values.read_state(self.file("state.json"), names)
         self.rank_values = [self.shard(rank, tensors) for rank in range(len(m["shards"]))]
         self.tensors = {t.name: t for t in tensors}
