@@ -1,8 +1,6 @@
 /* Saving from memory: whatever the target, what is read back is what lay there. */
 #include "fixture.h"
 
-#include <sys/wait.h>
-
 #define ROWS 6
 #define COLUMNS 5
 
@@ -263,54 +261,6 @@ static void test_refused(void **state)
     sw_save_free(s);
 }
 
-/* Ends the process while bytes move, or at the end of that: before anything is published. */
-static bool die_late(void *ctx, const sw_progress *progress)
-{
-    (void)ctx;
-    if (progress->done_bytes > 0)
-        _exit(0);
-    return true;
-}
-
-static void save_and_die(const char *path, const char *to)
-{
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        sw_error err = {0};
-        sw_save *s = sample();
-        const sw_convert_options options = {.to = to, .work = {.progress = die_late}};
-        const sw_status st = sw_save_commit(s, path, &options, NULL, NULL, &err);
-        _exit(st == SW_OK ? 1 : 2); /* it should not have come to this */
-    }
-    int how;
-    assert_int_equal(waitpid(child, &how, 0), child);
-    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
-}
-
-/* What a killed run left is no part of what is saved now, though it would fit; and it is gone. */
-static void test_nothing_is_taken_up(void **state)
-{
-    const char *path = harness_path(*state, "folder/out"), *to = "dcp:ranks=2";
-    sw_error err = {0};
-    sw_convert_summary sum;
-    harness_write_text(harness_path(*state, "folder/other"), "");
-    save_and_die(path, to);
-    assert_false(harness_exists(path));
-    sw_save *s = sample(); /* fills the arrays: */
-    for (int i = 0; i < ROWS * COLUMNS; i++)
-        weight[i] = -1;
-    assert_ok(sw_save_commit(s, path, &(sw_convert_options){.to = to}, NULL, &sum, &err), &err);
-    assert_int_equal(sum.resumed_files, 0);
-    sw_checkpoint *c = open_good(path);
-    assert_elements(c, "model.a.weight", weight, sizeof weight);
-    sw_checkpoint_close(c);
-    sw_save_free(s);
-    harness_remove(path);
-    harness_remove(harness_path(*state, "folder/other"));
-    assert_int_equal(rmdir(harness_path(*state, "folder")), 0);
-}
-
 static bool stop(void *ctx, const sw_progress *progress)
 {
     (void)ctx, (void)progress;
@@ -334,10 +284,9 @@ static void test_nothing_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        test_in_dir(test_every_target),    test_in_dir(test_weights),
-        test_in_dir(test_same_content),    test_in_dir(test_boxes),
-        test_in_dir(test_refused),         test_in_dir(test_nothing_is_taken_up),
-        test_in_dir(test_nothing_is_left),
+        test_in_dir(test_every_target), test_in_dir(test_weights),
+        test_in_dir(test_same_content), test_in_dir(test_boxes),
+        test_in_dir(test_refused),      test_in_dir(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
