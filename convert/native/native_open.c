@@ -164,13 +164,35 @@ static sw_status add_chunk(swi_opening *o, const swi_native_kept *kept, size_t s
         memcpy(made.view, t->shape, sizeof made.view);
     swi_native_grid_box(piece, i, made.offset, made.length);
     swi_piece_make_dense(&made, sw_dtype_bytes(t->dtype));
-    uint64_t held = swi_piece_elements(&made), bytes = held * sw_dtype_bytes(t->dtype);
+    uint64_t bytes = swi_piece_elements(&made) * sw_dtype_bytes(t->dtype);
     sw_status st = swi_native_chunks_blob(kept->chunks, shard, chunk + i, file, bytes, &blob, err);
     if (st == SW_OK)
         st = swi_builder_blob(o->builder, &blob, &made.blob, err);
-    if (st == SW_OK && !piece->flat && held == (uint64_t)elements)
-        return swi_builder_whole(o->builder, piece->tensor, made.blob, err);
     return st == SW_OK ? swi_builder_piece(o->builder, piece->tensor, &made, err) : st;
+}
+
+/* One chunk that is all of its tensor: what most small ones are. */
+static bool is_whole(const swi_native_piece *piece, const swi_native_tensor *t)
+{
+    for (uint32_t k = 0; k < piece->axes; k++)
+        if (piece->chunk[k] != t->shape[k])
+            return false;
+    return !piece->flat;
+}
+
+static sw_status add_whole(swi_opening *o, const swi_native_kept *kept, size_t shard, uint32_t file,
+                           uint32_t tensor, const swi_native_tensor *t, uint64_t chunk,
+                           sw_error *err)
+{
+    uint64_t bytes = sw_dtype_bytes(t->dtype);
+    swi_blob blob;
+    uint32_t id;
+    for (uint32_t k = 0; k < t->axes; k++)
+        bytes *= (uint64_t)t->shape[k];
+    sw_status st = swi_native_chunks_blob(kept->chunks, shard, chunk, file, bytes, &blob, err);
+    if (st == SW_OK)
+        st = swi_builder_blob(o->builder, &blob, &id, err);
+    return st == SW_OK ? swi_builder_whole(o->builder, tensor, id, err) : st;
 }
 
 static sw_status add_pieces(swi_opening *o, const swi_native_kept *kept, size_t shard,
@@ -190,7 +212,10 @@ static sw_status add_pieces(swi_opening *o, const swi_native_kept *kept, size_t 
                                    &chunks, &more, err);
         if (st != SW_OK)
             return swi_error_prefix(err, "%s", listed->file);
-        for (uint64_t i = 0; st == SW_OK && more && i < chunks; i++)
+        bool whole = more && is_whole(&piece, &t);
+        if (whole)
+            st = add_whole(o, kept, shard, file, piece.tensor, &t, first, err);
+        for (uint64_t i = 0; st == SW_OK && more && !whole && i < chunks; i++)
             st = add_chunk(o, kept, shard, file, &piece, &t, i, first, err);
     }
     return st;
