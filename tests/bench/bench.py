@@ -302,7 +302,7 @@ class Bench:
     def note(self, name, value, goal, unit="", least=False):
         """A figure that is not a time: at most (or at least) `goal`."""
         self.results.append({"case": name, "value": round(value, 4), "goal": goal, "void": False,
-                             "ratio": value / goal if least else goal / value, "least": 1})
+                             "ratio": value / goal if least else goal / max(value, 1e-9), "least": 1})
         good = value >= goal if least else value <= goal
         print(f"{name:28} {value:.4g} {unit} goal {'>=' if least else '<='} {goal:g} "
               f"{'ok' if good else 'MISSED'}", flush=True)
