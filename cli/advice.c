@@ -44,7 +44,7 @@ static const advice all[] = {
     {" unknown-tensor bad-shape ",
      "the files are of another model than the configuration: name the right one with --config, or "
      "a map of your own with --map"},
-    {" duplicate-tensor mixed-files ",
+    {" duplicate-tensor mixed-files unlisted-file ",
      "files of two saves lie in one folder: keep those of one of them"},
     {" replicas-differ ",
      "nothing tells which copy is right: take another step, or convert without it (--drop)"},
