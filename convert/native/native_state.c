@@ -57,48 +57,80 @@ static bool is_table(const swi_target_in *in, sw_value root, const naming *names
     return count > 0 && count == in->leaf_count;
 }
 
+static bool has_name(const void *ctx, uint32_t index)
+{
+    return name_of(ctx, index) != NULL;
+}
+
+/* Tensors that are not in the table are parts of values: they bring their bytes. */
+static sw_status write_carried(const swi_target_in *in, sw_value root, const naming *names,
+                               swi_buf *out, sw_error *err)
+{
+    swi_state own = {.ordered = in->state->ordered};
+    sw_status st = swi_graph_make(&in->limits, &own.graph, err);
+    if (st == SW_OK)
+        st = swi_state_carry_into(in, root, has_name, names, own.graph, &own.root, err);
+    if (st == SW_OK)
+        st = swi_state_json_write(&own, own.root, name_of, names, out, err);
+    swi_state_free(&own);
+    return st;
+}
+
 sw_status swi_native_write_state(const swi_target_in *in, swi_buf *out, sw_error *err)
 {
     naming names = {0};
     sw_value root;
+    const size_t before = out->size;
     sw_status st = learn_names(in, &names, err);
     if (st == SW_OK)
         st = swi_state_keep(in->state, in->leaves, in->leaf_count, &root, err);
-    if (st == SW_OK && is_table(in, root, &names))
+    if (st == SW_OK && is_table(in, root, &names)) {
         st = swi_state_json_write_table(in->state->ordered, out, err);
-    else if (st == SW_OK)
-        st = swi_state_json_write(in->state, root, name_of, &names, out, err);
+    } else if (st == SW_OK) {
+        sw_error refusal = {0};
+        st = swi_state_json_write(in->state, root, name_of, &names, out, &refusal);
+        if (st == SW_ERR_UNSUPPORTED) { /* few values hold tensors: only then they are looked for */
+            out->size = before;
+            st = write_carried(in, root, &names, out, err);
+        } else if (st != SW_OK && err != NULL) {
+            *err = refusal;
+        }
+    }
     free(names.of);
     return st;
 }
 
-static sw_status say_tensors(const swi_target_in *in, size_t count, sw_error *err)
+/* What ranks have of their own; a tensor among it brings its bytes. */
+static sw_status carry_scoped(const swi_target_in *in, uint32_t rank, uint32_t ranks,
+                              swi_state *own, sw_error *err)
 {
-    const swi_finding_in finding = {.severity = SW_WARNING, .code = "rank-values", .tensor = ""};
-    return count == 0 ? SW_OK
-                      : swi_report_add(in->report, &finding, err,
-                                       "%zu tensors differ from rank to rank, and there is one "
-                                       "place for each; those of the first rank are carried",
-                                       count);
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < in->state->scoped_count; i++) {
+        swi_state_scoped made = in->state->scoped[i];
+        if (made.rank < 0 || (uint64_t)made.rank % ranks != rank)
+            continue;
+        st = swi_state_carry_into(in, in->state->scoped[i].value, NULL, NULL, own->graph,
+                                  &made.value, err);
+        own->scoped[own->scoped_count++] = made;
+    }
+    return st;
 }
 
 sw_status swi_native_write_rank_values(const swi_target_in *in, uint32_t rank, uint32_t ranks,
                                        swi_buf *out, sw_error *err)
 {
-    swi_state values = *in->state; /* without tensors of one rank alone */
-    const size_t count = in->state->scoped_count;
-    sw_status st = swi_alloc_array(count, sizeof *values.scoped, (void **)&values.scoped, err);
-    if (st != SW_OK)
-        return st;
-    values.scoped_count = 0;
-    for (size_t i = 0; i < count; i++)
-        if (sw_value_get_kind(values.graph, in->state->scoped[i].value) != SW_VALUE_TENSOR)
-            values.scoped[values.scoped_count++] = in->state->scoped[i];
-    if (rank == 0)
-        st = say_tensors(in, count - values.scoped_count, err);
+    swi_state own = {0};
+    if (in->state->scoped_count == 0)
+        return SW_OK;
+    sw_status st = swi_graph_make(&in->limits, &own.graph, err);
     if (st == SW_OK)
-        st = swi_state_json_write_ranks(&values, rank, ranks, out, err);
-    free(values.scoped);
+        st =
+            swi_alloc_array(in->state->scoped_count, sizeof *own.scoped, (void **)&own.scoped, err);
+    if (st == SW_OK)
+        st = carry_scoped(in, rank, ranks, &own, err);
+    if (st == SW_OK)
+        st = swi_state_json_write_ranks(&own, rank, ranks, out, err);
+    swi_state_free(&own);
     return st;
 }
 

@@ -101,5 +101,13 @@ SW_MUST_USE sw_status swi_state_keep(const swi_state *state, const swi_state_par
  */
 SW_MUST_USE sw_status swi_state_carry(const swi_target_in *in, sw_value v, sw_value_graph **graph,
                                       sw_value *out, sw_error *err);
+/*
+ * The same into a graph of the caller's, whatever `v` is: tensors for which `stays` (NULL: none) is
+ * true stay references.
+ */
+typedef bool (*swi_tensor_stays_fn)(const void *ctx, uint32_t tensor);
+SW_MUST_USE sw_status swi_state_carry_into(const swi_target_in *in, sw_value v,
+                                           swi_tensor_stays_fn stays, const void *ctx,
+                                           sw_value_graph *to, sw_value *out, sw_error *err);
 
 #endif

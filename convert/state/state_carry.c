@@ -11,6 +11,8 @@
 
 typedef struct carrying {
     const swi_target_in *in;
+    swi_tensor_stays_fn stays; /* NULL: none does */
+    const void *ctx;
     uint64_t left_bytes;
     bool any;
 } carrying;
@@ -43,8 +45,9 @@ static sw_status carry(carrying *c, uint32_t tensor, sw_value_graph *to, sw_valu
 static sw_status carry_map(void *ctx, const sw_value_graph *from, sw_value v, sw_value_graph *to,
                            bool *replaced, sw_value *out, sw_error *err)
 {
+    const carrying *c = ctx;
     uint32_t tensor;
-    if (!sw_value_tensor(from, v, &tensor))
+    if (!sw_value_tensor(from, v, &tensor) || (c->stays != NULL && c->stays(c->ctx, tensor)))
         return SW_OK;
     sw_status st = carry(ctx, tensor, to, out, err);
     *replaced = st == SW_OK;
@@ -78,4 +81,11 @@ sw_status swi_state_carry(const swi_target_in *in, sw_value v, sw_value_graph **
     }
     sw_value_graph_free(own);
     return st;
+}
+
+sw_status swi_state_carry_into(const swi_target_in *in, sw_value v, swi_tensor_stays_fn stays,
+                               const void *ctx, sw_value_graph *to, sw_value *out, sw_error *err)
+{
+    carrying c = {.in = in, .stays = stays, .ctx = ctx, .left_bytes = SWI_TORCH_CARRIED_MAX};
+    return swi_graph_copy(to, in->state->graph, v, carry_map, &c, out, err);
 }
