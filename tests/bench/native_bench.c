@@ -140,7 +140,7 @@ static void save_many(uint32_t count, const char *dest)
     char name[80];
     must(sw_save_begin(NULL, &save, &err), &err);
     for (uint32_t i = 0; i < count; i++) {
-        (void)snprintf(name, sizeof name, "model/layers.%07" PRIu32 ".mlp.experts.w.weight", i);
+        (void)snprintf(name, sizeof name, "model.layers.%07" PRIu32 ".mlp.experts.w.weight", i);
         sw_tensor_data tensor = {
             .name = name, .dtype = SW_F32, .axes = 2, .shape = {2, 3}, .data = data};
         must(sw_save_tensor(save, &tensor, &err), &err);
