@@ -201,7 +201,7 @@ static void show_text(const run *r)
         fputc('\n', stdout);
         return;
     }
-    fputs("checked by CRC on the way: ", stdout);
+    fputs("checked by CRC or digest on the way: ", stdout);
     print_bytes(stdout, s->tally.checked_bytes);
     if (s->tally.unchecked_bytes > 0) {
         fputs("; not checked, since it carries none: ", stdout);

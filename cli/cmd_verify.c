@@ -273,7 +273,7 @@ static void show_text(const run *r, int code)
                " files, ",
                s->framework, s->tensors, s->pieces, s->values, s->files);
         print_bytes(stdout, s->tensor_bytes);
-        fputs("\nchecked by CRC: ", stdout);
+        fputs("\nchecked by CRC or digest: ", stdout);
         print_bytes(stdout, s->tally.checked_bytes);
         show_not_checked(s);
         if (r->options.digests != NULL)

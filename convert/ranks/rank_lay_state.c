@@ -174,7 +174,9 @@ static sw_status add_series(dividing *d, part_of of, sw_error *err)
  */
 
 /* How many ranks wrote the source, as the names of its files tell. */
-static uint64_t source_ranks(const sw_checkpoint *source)
+/* By the names of its files; where these tell nothing, by the values that ranks have of their own.
+ */
+static uint64_t source_ranks(const sw_checkpoint *source, const swi_state *state)
 {
     const sw_catalog *catalog = sw_checkpoint_catalog(source);
     int64_t last = -1;
@@ -185,6 +187,8 @@ static uint64_t source_ranks(const sw_checkpoint *source)
         const int64_t rank = swi_file_rank(file.path);
         last = rank > last ? rank : last;
     }
+    for (size_t i = 0, n = last < 0 ? state->scoped_count : 0; i < n; i++)
+        last = state->scoped[i].rank > last ? state->scoped[i].rank : last;
     return (uint64_t)(last + 1);
 }
 
@@ -309,7 +313,8 @@ static sw_status say_lost(const dividing *d, sw_error *err)
     return swi_report_add(d->in->report, &in, err,
                           "%zu values differ from rank to rank, and there are %" PRIu32
                           " ranks now, not %" PRIu64 "; those of the first rank are carried",
-                          d->in->state->scoped_count, d->plan->ranks, source_ranks(d->in->source));
+                          d->in->state->scoped_count, d->plan->ranks,
+                          source_ranks(d->in->source, d->in->state));
 }
 
 static sw_status list_names(dividing *d, sw_error *err)
@@ -330,7 +335,7 @@ static sw_status give_values(dividing *d, sw_error *err)
     sw_status st = SW_OK;
     if (state->scoped_count == 0)
         return SW_OK;
-    if (source_ranks(d->in->source) != d->plan->ranks)
+    if (source_ranks(d->in->source, d->in->state) != d->plan->ranks)
         return say_lost(d, err);
     st = list_names(d, err);
     for (size_t i = 0; st == SW_OK && i < state->scoped_count; i++)
