@@ -10,6 +10,11 @@
 #define RING_MIN ((size_t)64)
 /* Chunks that one thread stores at once. */
 #define BATCH 32
+/* Room for larger chunks is kept for the next ones: so much at most. */
+#define SMALL_ROOM ((size_t)64 << 10)
+#define SPARE_MAX 16
+/* The system is asked to write out stretches of this length at once. */
+#define BEHIND_MIN ((uint64_t)4 << 20)
 #define WAIT_NS 20000000L
 
 /* A chunk that is under way. */
@@ -29,14 +34,17 @@ struct swi_packer {
     pthread_cond_t changed;
     slot *ring; /* of chunk c at c % capacity; those from `next` on */
     size_t capacity;
-    size_t next;  /* the first chunk without a place */
-    uint64_t end; /* of the last one that has a place */
+    size_t next;       /* the first chunk without a place */
+    uint64_t end;      /* of the last one that has a place */
+    uint64_t behind;   /* up to there the system was asked to write the file out */
+    size_t large_room; /* for the largest chunk, raw or encoded */
+    uint8_t *spare[SPARE_MAX];
+    size_t spares;
 };
 
 /* What got its place and is to be written. */
 typedef struct placed {
     uint8_t *stored; /* owned */
-    const uint8_t *data;
     size_t size;
     uint64_t offset, raw_bytes, gap_bytes;
 } placed;
@@ -54,6 +62,32 @@ static void lock_packer(swi_packer *p)
 static void unlock_packer(swi_packer *p)
 {
     (void)pthread_mutex_unlock(&p->lock);
+}
+
+static uint64_t chunk_begin(const swi_packer *p, size_t chunk)
+{
+    return chunk > 0 ? p->in->chunk_ends[chunk - 1] : 0;
+}
+
+static uint64_t chunk_bytes(const swi_packer *p, size_t chunk)
+{
+    return p->in->chunk_ends[chunk] - chunk_begin(p, chunk);
+}
+
+/* Under the lock: not zeroed. Small rooms are the allocator's business. */
+static uint8_t *take_room(swi_packer *p, size_t size)
+{
+    if (size <= SMALL_ROOM)
+        return malloc(size > 0 ? size : 1);
+    return p->spares > 0 ? p->spare[--p->spares] : malloc(p->large_room);
+}
+
+static void give_room(swi_packer *p, uint8_t *room, size_t size)
+{
+    if (room != NULL && size > SMALL_ROOM && p->spares < SPARE_MAX)
+        p->spare[p->spares++] = room;
+    else
+        free(room);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -98,6 +132,10 @@ sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes, swi_
     made->ring = ring;
     made->capacity = RING_MIN;
     made->end = packing->head_bytes;
+    for (size_t i = 0; i < packing->chunks; i++) {
+        size_t room = packing->room((size_t)chunk_bytes(made, i));
+        made->large_room = room > made->large_room ? room : made->large_room;
+    }
     *out = made;
     return SW_OK;
 }
@@ -110,6 +148,8 @@ void swi_packer_free(swi_packer *packer)
         free(packer->ring[i].raw);
         free(packer->ring[i].stored);
     }
+    for (size_t i = 0; i < packer->spares; i++)
+        free(packer->spare[i]);
     free(packer->ring);
     (void)pthread_cond_destroy(&packer->changed);
     (void)pthread_mutex_destroy(&packer->lock);
@@ -117,16 +157,6 @@ void swi_packer_free(swi_packer *packer)
 }
 
 /* ---- chunks under way ------------------------------------------------------------------------ */
-
-static uint64_t chunk_begin(const swi_packer *p, size_t chunk)
-{
-    return chunk > 0 ? p->in->chunk_ends[chunk - 1] : 0;
-}
-
-static uint64_t chunk_bytes(const swi_packer *p, size_t chunk)
-{
-    return p->in->chunk_ends[chunk] - chunk_begin(p, chunk);
-}
 
 /* The chunk of a raw byte. */
 static size_t chunk_at(const swi_packer *p, uint64_t offset)
@@ -202,7 +232,6 @@ static void place_ready(swi_packer *p, batch *b)
         uint64_t align = p->in->align > 0 ? p->in->align : 1;
         uint64_t offset = (p->end + align - 1) / align * align;
         b->items[b->count] = (placed){.stored = s->stored,
-                                      .data = s->stored,
                                       .size = s->stored_bytes,
                                       .offset = offset,
                                       .raw_bytes = chunk_bytes(p, p->next),
@@ -220,9 +249,26 @@ static sw_status store(swi_file *file, const placed *item, sw_error *err)
 {
     static const uint8_t zeros[SWI_PACK_ALIGN_MAX];
     const swi_slice slices[2] = {{.data = zeros, .size = (size_t)item->gap_bytes},
-                                 {.data = item->data, .size = item->size}};
+                                 {.data = item->stored, .size = item->size}};
     size_t first = item->gap_bytes > 0 ? 0 : 1;
     return swi_file_writev(file, item->offset - item->gap_bytes, slices + first, 2 - first, err);
+}
+
+/* Gives the rooms back, and has the system write out what has grown long enough. */
+static void end_batch(swi_packer *p, swi_file *file, const batch *b)
+{
+    uint64_t from = 0, size = 0;
+    lock_packer(p);
+    for (size_t i = 0; i < b->count; i++)
+        give_room(p, b->items[i].stored, p->in->room((size_t)b->items[i].raw_bytes));
+    if (p->end - p->behind >= BEHIND_MIN) {
+        from = p->behind;
+        size = p->end - p->behind;
+        p->behind = p->end;
+    }
+    unlock_packer(p);
+    if (size > 0)
+        swi_file_write_behind(file, from, size);
 }
 
 /* Writes what can be placed; chunks that become ready meanwhile too. */
@@ -238,8 +284,8 @@ static sw_status store_ready(swi_packer *p, swi_file *file, uint64_t *raw_bytes,
             if (st == SW_OK)
                 st = store(file, &b.items[i], err);
             *raw_bytes += b.items[i].raw_bytes;
-            free(b.items[i].stored);
         }
+        end_batch(p, file, &b);
     } while (st == SW_OK && b.count > 0);
     return st;
 }
@@ -249,12 +295,13 @@ static sw_status store_ready(swi_packer *p, swi_file *file, uint64_t *raw_bytes,
 /* All raw bytes of the chunk are there: encodes them into a slot, and stores what can be. */
 static sw_status encode(swi_packer *p, size_t chunk, const uint8_t *raw, sw_error *err)
 {
-    void *room;
     size_t raw_bytes = (size_t)chunk_bytes(p, chunk), size = 0;
-    sw_status st = swi_alloc_array(p->in->room(raw_bytes), 1, &room, err);
-    if (st != SW_OK)
-        return st;
-    st = p->in->encode(p->in->ctx, chunk, raw, raw_bytes, room, &size, err);
+    lock_packer(p);
+    uint8_t *room = take_room(p, p->in->room(raw_bytes));
+    unlock_packer(p);
+    if (room == NULL)
+        return swi_fail_nomem(err);
+    sw_status st = p->in->encode(p->in->ctx, chunk, raw, raw_bytes, room, &size, err);
     if (st != SW_OK) {
         free(room);
         return st;
@@ -264,7 +311,7 @@ static sw_status encode(swi_packer *p, size_t chunk, const uint8_t *raw, sw_erro
     s->stored = room;
     s->stored_bytes = size;
     s->encoded = true;
-    free(s->raw);
+    give_room(p, s->raw, raw_bytes);
     s->raw = NULL;
     unlock_packer(p);
     return SW_OK;
@@ -281,14 +328,13 @@ static sw_status take_part(swi_packer *p, size_t chunk, uint64_t at, const uint8
     sw_status st = need_slot(p, chunk, err);
     if (st == SW_OK) {
         slot *s = &p->ring[chunk % p->capacity];
-        void *room = NULL;
         if (!s->begun) {
             s->left = bytes;
             s->begun = true;
         }
         if (s->raw == NULL && size < bytes) {
-            st = swi_alloc_array((size_t)bytes, 1, &room, err);
-            s->raw = room;
+            s->raw = take_room(p, (size_t)bytes);
+            st = s->raw == NULL ? swi_fail_nomem(err) : SW_OK;
         }
         raw = s->raw;
     }
