@@ -28,6 +28,7 @@ struct swi_outputs {
     uint32_t count;
     uint64_t bytes, late_bytes;
     swi_sums *sums;
+    swi_pack_rooms *rooms; /* NULL: no file is packed */
     pthread_mutex_t opening;
     pthread_mutex_t lock; /* for what follows, and for waiting */
     pthread_cond_t changed;
@@ -144,6 +145,7 @@ static void free_outputs(swi_outputs *o)
     swi_sums_free(o->sums);
     for (uint32_t id = 0; id < o->count; id++)
         swi_packer_free(o->files[id].packer);
+    swi_pack_rooms_free(o->rooms);
     free(o->files);
     free(o);
 }
@@ -170,11 +172,13 @@ static sw_status init_locks(swi_outputs *o, sw_error *err)
 /* A packer for each packed file; what may wait in memory is a part of the budget. */
 static sw_status make_packers(swi_outputs *o, uint64_t ahead_bytes, sw_error *err)
 {
-    sw_status status = SW_OK;
+    sw_status status =
+        swi_layout_is_packed(o->layout) ? swi_pack_rooms_make(o->layout, &o->rooms, err) : SW_OK;
     for (uint32_t id = 0; id < o->count && status == SW_OK; id++) {
         const swi_packing *packing = swi_layout_packing(o->layout, id);
         if (packing != NULL)
-            status = swi_packer_make(packing, ahead_bytes, o->pool, &o->files[id].packer, err);
+            status =
+                swi_packer_make(packing, ahead_bytes, o->pool, o->rooms, &o->files[id].packer, err);
     }
     return status;
 }

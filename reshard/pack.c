@@ -34,12 +34,10 @@ struct swi_packer {
     pthread_cond_t changed;
     slot *ring; /* of chunk c at c % capacity; those from `next` on */
     size_t capacity;
-    size_t next;       /* the first chunk without a place */
-    uint64_t end;      /* of the last one that has a place */
-    uint64_t behind;   /* up to there the system was asked to write the file out */
-    size_t large_room; /* for the largest chunk, raw or encoded */
-    uint8_t *spare[SPARE_MAX];
-    size_t spares;
+    size_t next;     /* the first chunk without a place */
+    uint64_t end;    /* of the last one that has a place */
+    uint64_t behind; /* up to there the system was asked to write the file out */
+    swi_pack_rooms *rooms;
 };
 
 /* What got its place and is to be written. */
@@ -74,20 +72,82 @@ static uint64_t chunk_bytes(const swi_packer *p, size_t chunk)
     return p->in->chunk_ends[chunk] - chunk_begin(p, chunk);
 }
 
-/* Under the lock: not zeroed. Small rooms are the allocator's business. */
-static uint8_t *take_room(swi_packer *p, size_t size)
+/* ---- rooms ----------------------------------------------------------------------------------- */
+
+struct swi_pack_rooms {
+    pthread_mutex_t lock;
+    size_t large; /* for the largest chunk of any file, raw or encoded */
+    uint8_t *spare[SPARE_MAX];
+    size_t spares;
+};
+
+static size_t largest_room(const swi_packing *packing)
 {
-    if (size <= SMALL_ROOM)
-        return malloc(size > 0 ? size : 1);
-    return p->spares > 0 ? p->spare[--p->spares] : malloc(p->large_room);
+    size_t largest = 0;
+    for (size_t i = 0; i < packing->chunks; i++) {
+        uint64_t begin = i > 0 ? packing->chunk_ends[i - 1] : 0;
+        size_t room = packing->room((size_t)(packing->chunk_ends[i] - begin));
+        largest = room > largest ? room : largest;
+    }
+    return largest;
 }
 
-static void give_room(swi_packer *p, uint8_t *room, size_t size)
+sw_status swi_pack_rooms_make(const swi_layout *layout, swi_pack_rooms **out, sw_error *err)
 {
-    if (room != NULL && size > SMALL_ROOM && p->spares < SPARE_MAX)
-        p->spare[p->spares++] = room;
-    else
-        free(room);
+    void *p;
+    sw_status st = swi_alloc_array(1, sizeof(swi_pack_rooms), &p, err);
+    if (st != SW_OK)
+        return st;
+    swi_pack_rooms *rooms = p;
+    int rc = pthread_mutex_init(&rooms->lock, NULL);
+    if (rc != 0) {
+        free(rooms);
+        return swi_fail_errno(err, rc, "pthread_mutex_init");
+    }
+    for (uint32_t f = 0; f < sw_catalog_file_count(swi_layout_catalog(layout)); f++) {
+        const swi_packing *packing = swi_layout_packing(layout, f);
+        size_t room = packing != NULL ? largest_room(packing) : 0;
+        rooms->large = room > rooms->large ? room : rooms->large;
+    }
+    *out = rooms;
+    return SW_OK;
+}
+
+void swi_pack_rooms_free(swi_pack_rooms *rooms)
+{
+    if (rooms == NULL)
+        return;
+    for (size_t i = 0; i < rooms->spares; i++)
+        free(rooms->spare[i]);
+    (void)pthread_mutex_destroy(&rooms->lock);
+    free(rooms);
+}
+
+/* Not zeroed. Small rooms are the allocator's business. */
+static uint8_t *take_room(swi_pack_rooms *rooms, size_t size)
+{
+    uint8_t *room = NULL;
+    if (rooms == NULL || size <= SMALL_ROOM)
+        return malloc(size > 0 ? size : 1);
+    (void)pthread_mutex_lock(&rooms->lock);
+    if (rooms->spares > 0)
+        room = rooms->spare[--rooms->spares];
+    (void)pthread_mutex_unlock(&rooms->lock);
+    return room != NULL ? room : malloc(rooms->large);
+}
+
+/* `size`: as it was taken for. */
+static void give_room(swi_pack_rooms *rooms, uint8_t *room, size_t size)
+{
+    if (rooms != NULL && room != NULL && size > SMALL_ROOM) {
+        (void)pthread_mutex_lock(&rooms->lock);
+        if (rooms->spares < SPARE_MAX) {
+            rooms->spare[rooms->spares++] = room;
+            room = NULL;
+        }
+        (void)pthread_mutex_unlock(&rooms->lock);
+    }
+    free(room);
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -112,7 +172,7 @@ static sw_status make_locks(swi_packer *p, sw_error *err)
 }
 
 sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes, swi_pool *pool,
-                          swi_packer **out, sw_error *err)
+                          swi_pack_rooms *rooms, swi_packer **out, sw_error *err)
 {
     void *p = NULL, *ring = NULL;
     sw_status st = swi_alloc_array(1, sizeof(swi_packer), &p, err);
@@ -132,10 +192,7 @@ sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes, swi_
     made->ring = ring;
     made->capacity = RING_MIN;
     made->end = packing->head_bytes;
-    for (size_t i = 0; i < packing->chunks; i++) {
-        size_t room = packing->room((size_t)chunk_bytes(made, i));
-        made->large_room = room > made->large_room ? room : made->large_room;
-    }
+    made->rooms = rooms;
     *out = made;
     return SW_OK;
 }
@@ -148,8 +205,6 @@ void swi_packer_free(swi_packer *packer)
         free(packer->ring[i].raw);
         free(packer->ring[i].stored);
     }
-    for (size_t i = 0; i < packer->spares; i++)
-        free(packer->spare[i]);
     free(packer->ring);
     (void)pthread_cond_destroy(&packer->changed);
     (void)pthread_mutex_destroy(&packer->lock);
@@ -258,9 +313,9 @@ static sw_status store(swi_file *file, const placed *item, sw_error *err)
 static void end_batch(swi_packer *p, swi_file *file, const batch *b)
 {
     uint64_t from = 0, size = 0;
-    lock_packer(p);
     for (size_t i = 0; i < b->count; i++)
-        give_room(p, b->items[i].stored, p->in->room((size_t)b->items[i].raw_bytes));
+        give_room(p->rooms, b->items[i].stored, p->in->room((size_t)b->items[i].raw_bytes));
+    lock_packer(p);
     if (p->end - p->behind >= BEHIND_MIN) {
         from = p->behind;
         size = p->end - p->behind;
@@ -296,9 +351,7 @@ static sw_status store_ready(swi_packer *p, swi_file *file, uint64_t *raw_bytes,
 static sw_status encode(swi_packer *p, size_t chunk, const uint8_t *raw, sw_error *err)
 {
     size_t raw_bytes = (size_t)chunk_bytes(p, chunk), size = 0;
-    lock_packer(p);
-    uint8_t *room = take_room(p, p->in->room(raw_bytes));
-    unlock_packer(p);
+    uint8_t *room = take_room(p->rooms, p->in->room(raw_bytes));
     if (room == NULL)
         return swi_fail_nomem(err);
     sw_status st = p->in->encode(p->in->ctx, chunk, raw, raw_bytes, room, &size, err);
@@ -311,7 +364,7 @@ static sw_status encode(swi_packer *p, size_t chunk, const uint8_t *raw, sw_erro
     s->stored = room;
     s->stored_bytes = size;
     s->encoded = true;
-    give_room(p, s->raw, raw_bytes);
+    give_room(p->rooms, s->raw, raw_bytes);
     s->raw = NULL;
     unlock_packer(p);
     return SW_OK;
@@ -333,7 +386,7 @@ static sw_status take_part(swi_packer *p, size_t chunk, uint64_t at, const uint8
             s->begun = true;
         }
         if (s->raw == NULL && size < bytes) {
-            s->raw = take_room(p, (size_t)bytes);
+            s->raw = take_room(p->rooms, (size_t)bytes);
             st = s->raw == NULL ? swi_fail_nomem(err) : SW_OK;
         }
         raw = s->raw;

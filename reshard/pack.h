@@ -11,11 +11,21 @@
 #include "layout.h"
 #include "pool.h"
 
+/*
+ * Room for chunks, raw and encoded, that is handed on from chunk to chunk of all packed files of a
+ * run. Thread-safe.
+ */
+typedef struct swi_pack_rooms swi_pack_rooms;
+SW_MUST_USE sw_status swi_pack_rooms_make(const swi_layout *layout, swi_pack_rooms **out,
+                                          sw_error *err);
+void swi_pack_rooms_free(swi_pack_rooms *rooms);
+
 typedef struct swi_packer swi_packer;
 
-/* `ahead_bytes`: so far ahead a thread may be. Borrows the packing and the pool. */
+/* `ahead_bytes`: so far ahead a thread may be. All that is given is borrowed; no rooms: NULL. */
 SW_MUST_USE sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes,
-                                      swi_pool *pool, swi_packer **out, sw_error *err);
+                                      swi_pool *pool, swi_pack_rooms *rooms, swi_packer **out,
+                                      sw_error *err);
 void swi_packer_free(swi_packer *packer);
 /*
  * The slices one after another from raw byte `offset` on; each byte once. Thread-safe.

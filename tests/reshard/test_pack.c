@@ -170,7 +170,7 @@ static sw_status run(job *j, uint32_t threads, uint64_t ahead, uint32_t align, s
     for (size_t i = 0; i < 16; i++)
         list[i] = &workers[i];
     assert_ok(swi_pool_init(&pool, err), err);
-    assert_ok(swi_packer_make(&packing, ahead, &pool, &j->packer, err), err);
+    assert_ok(swi_packer_make(&packing, ahead, &pool, NULL, &j->packer, err), err);
     assert_ok(swi_store_create(store, "f", &j->file, err), err);
     const swi_job what = {.ctx = j, .take = take, .work = work};
     sw_status st = swi_pool_run(&pool, &what, list, threads, NULL, 0, err);
