@@ -173,7 +173,7 @@ static sw_status init_locks(swi_outputs *o, sw_error *err)
 static sw_status make_packers(swi_outputs *o, uint64_t ahead_bytes, sw_error *err)
 {
     sw_status status =
-        swi_layout_is_packed(o->layout) ? swi_pack_rooms_make(o->layout, &o->rooms, err) : SW_OK;
+        swi_layout_is_packed(o->layout) ? swi_pack_rooms_make(&o->rooms, err) : SW_OK;
     for (uint32_t id = 0; id < o->count && status == SW_OK; id++) {
         const swi_packing *packing = swi_layout_packing(o->layout, id);
         if (packing != NULL)

@@ -12,7 +12,9 @@
 #define BATCH 32
 /* Room for larger chunks is kept for the next ones: so much at most. */
 #define SMALL_ROOM ((size_t)64 << 10)
-#define SPARE_MAX 16
+#define ROOM_SIZES 8U
+#define SPARE_MAX 32
+#define SPARE_BYTES ((size_t)6 << 20)
 /* The system is asked to write out stretches of this length at once. */
 #define BEHIND_MIN ((uint64_t)4 << 20)
 #define WAIT_NS 20000000L
@@ -74,42 +76,26 @@ static uint64_t chunk_bytes(const swi_packer *p, size_t chunk)
 
 /* ---- rooms ----------------------------------------------------------------------------------- */
 
+/* Room of each size, a power of two, from SMALL_ROOM on. */
 struct swi_pack_rooms {
     pthread_mutex_t lock;
-    size_t large; /* for the largest chunk of any file, raw or encoded */
-    uint8_t *spare[SPARE_MAX];
-    size_t spares;
+    uint8_t *spare[ROOM_SIZES][SPARE_MAX];
+    size_t spares[ROOM_SIZES];
+    size_t bytes; /* of all that are spare */
 };
 
-static size_t largest_room(const swi_packing *packing)
-{
-    size_t largest = 0;
-    for (size_t i = 0; i < packing->chunks; i++) {
-        uint64_t begin = i > 0 ? packing->chunk_ends[i - 1] : 0;
-        size_t room = packing->room((size_t)(packing->chunk_ends[i] - begin));
-        largest = room > largest ? room : largest;
-    }
-    return largest;
-}
-
-sw_status swi_pack_rooms_make(const swi_layout *layout, swi_pack_rooms **out, sw_error *err)
+sw_status swi_pack_rooms_make(swi_pack_rooms **out, sw_error *err)
 {
     void *p;
     sw_status st = swi_alloc_array(1, sizeof(swi_pack_rooms), &p, err);
     if (st != SW_OK)
         return st;
-    swi_pack_rooms *rooms = p;
-    int rc = pthread_mutex_init(&rooms->lock, NULL);
+    int rc = pthread_mutex_init(&((swi_pack_rooms *)p)->lock, NULL);
     if (rc != 0) {
-        free(rooms);
+        free(p);
         return swi_fail_errno(err, rc, "pthread_mutex_init");
     }
-    for (uint32_t f = 0; f < sw_catalog_file_count(swi_layout_catalog(layout)); f++) {
-        const swi_packing *packing = swi_layout_packing(layout, f);
-        size_t room = packing != NULL ? largest_room(packing) : 0;
-        rooms->large = room > rooms->large ? room : rooms->large;
-    }
-    *out = rooms;
+    *out = p;
     return SW_OK;
 }
 
@@ -117,32 +103,49 @@ void swi_pack_rooms_free(swi_pack_rooms *rooms)
 {
     if (rooms == NULL)
         return;
-    for (size_t i = 0; i < rooms->spares; i++)
-        free(rooms->spare[i]);
+    for (size_t k = 0; k < ROOM_SIZES; k++)
+        for (size_t i = 0; i < rooms->spares[k]; i++)
+            free(rooms->spare[k][i]);
     (void)pthread_mutex_destroy(&rooms->lock);
     free(rooms);
+}
+
+/* The number of its size; ROOM_SIZES: it is not kept. */
+static size_t room_size(const swi_pack_rooms *rooms, size_t size)
+{
+    size_t k = 0;
+    if (rooms == NULL || size < SMALL_ROOM)
+        return ROOM_SIZES;
+    while (k < ROOM_SIZES && SMALL_ROOM << k < size)
+        k++;
+    return k;
 }
 
 /* Not zeroed. Small rooms are the allocator's business. */
 static uint8_t *take_room(swi_pack_rooms *rooms, size_t size)
 {
     uint8_t *room = NULL;
-    if (rooms == NULL || size <= SMALL_ROOM)
+    size_t k = room_size(rooms, size);
+    if (k == ROOM_SIZES)
         return malloc(size > 0 ? size : 1);
     (void)pthread_mutex_lock(&rooms->lock);
-    if (rooms->spares > 0)
-        room = rooms->spare[--rooms->spares];
+    if (rooms->spares[k] > 0) {
+        room = rooms->spare[k][--rooms->spares[k]];
+        rooms->bytes -= SMALL_ROOM << k;
+    }
     (void)pthread_mutex_unlock(&rooms->lock);
-    return room != NULL ? room : malloc(rooms->large);
+    return room != NULL ? room : malloc(SMALL_ROOM << k);
 }
 
 /* `size`: as it was taken for. */
 static void give_room(swi_pack_rooms *rooms, uint8_t *room, size_t size)
 {
-    if (rooms != NULL && room != NULL && size > SMALL_ROOM) {
+    size_t k = room_size(rooms, size);
+    if (k < ROOM_SIZES && room != NULL) {
         (void)pthread_mutex_lock(&rooms->lock);
-        if (rooms->spares < SPARE_MAX) {
-            rooms->spare[rooms->spares++] = room;
+        if (rooms->spares[k] < SPARE_MAX && rooms->bytes < SPARE_BYTES) {
+            rooms->spare[k][rooms->spares[k]++] = room;
+            rooms->bytes += SMALL_ROOM << k;
             room = NULL;
         }
         (void)pthread_mutex_unlock(&rooms->lock);

@@ -16,8 +16,7 @@
  * run. Thread-safe.
  */
 typedef struct swi_pack_rooms swi_pack_rooms;
-SW_MUST_USE sw_status swi_pack_rooms_make(const swi_layout *layout, swi_pack_rooms **out,
-                                          sw_error *err);
+SW_MUST_USE sw_status swi_pack_rooms_make(swi_pack_rooms **out, sw_error *err);
 void swi_pack_rooms_free(swi_pack_rooms *rooms);
 
 typedef struct swi_packer swi_packer;

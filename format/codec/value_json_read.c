@@ -403,8 +403,8 @@ static sw_status finish_object(reading *r, const frame *f, sw_value *out)
 static sw_status finish(reading *r)
 {
     const frame f = r->frames[--r->depth];
-    const sw_value *parts = r->values + f.base;
     const size_t n = r->value_count - f.base;
+    const sw_value *parts = n > 0 ? r->values + f.base : NULL;
     sw_value made = f.made;
     sw_status st = SW_OK;
     if (f.kind == SW_VALUE_LIST || f.kind == SW_VALUE_SET)

@@ -99,5 +99,7 @@ int main(int argc, char **argv)
     if (status != SW_OK)
         fprintf(stderr, "%s: %s\n", sw_status_name(status), err.text);
     sw_save_free(save);
+    if (status == SW_ERR_EXISTS)
+        return 5; /* as the command has it */
     return status == SW_OK ? 0 : 2;
 }
