@@ -67,18 +67,25 @@ static void check_value(const uint8_t *data, size_t size)
     swi_buf_free(&second);
 }
 
+static sw_status read_ranks(const uint8_t *data, size_t size, swi_arena *arena, swi_state *state)
+{
+    return swi_state_json_read_ranks(data, size, 0, 1, arena, state, NULL);
+}
+
 static void check_state(const uint8_t *data, size_t size)
 {
     const sw_limits limits = limits_of();
     swi_state state = {0};
     swi_arena arena = {0};
-    if (swi_state_json_read(data, size, &limits, find, NULL, &state, NULL) == SW_OK)
-        (void)swi_state_json_read_ranks(data, size, 0, 1, &arena, &state, NULL);
+    sw_status st = swi_state_json_read(data, size, &limits, find, NULL, &state, NULL);
+    if (st == SW_OK) /* one text is not both */
+        must(read_ranks(data, size, &arena, &state) != SW_OK);
     swi_state_free(&state);
-    if (swi_graph_make(&limits, &state.graph, NULL) == SW_OK) {
-        (void)swi_state_json_read_ranks(data, size, 0, 1, &arena, &state, NULL);
-        swi_state_free(&state);
-    }
+    st = swi_graph_make(&limits, &state.graph, NULL);
+    if (st == SW_OK)
+        st = read_ranks(data, size, &arena, &state);
+    must(st != SW_OK || state.scoped_count > 0);
+    swi_state_free(&state);
     swi_arena_free(&arena);
 }
 
