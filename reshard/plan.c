@@ -37,10 +37,12 @@ struct swi_plan {
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static swi_steps choose_windows(const sw_tensor_info *info, uint64_t window_bytes, const item *it)
+/* What is packed is put together in memory: its writes are long whatever windows are. */
+static swi_steps choose_windows(const sw_tensor_info *info, bool packed, uint64_t window_bytes,
+                                const item *it)
 {
     uint64_t from = swi_spread_of(it->from.catalog, it->from.tensor);
-    uint64_t to = swi_spread_of(it->to.catalog, it->to.tensor);
+    uint64_t to = packed ? 1 : swi_spread_of(it->to.catalog, it->to.tensor);
     return swi_steps_make(info, it->from.element_bytes + it->scale.element_bytes,
                           from > to ? from : to, window_bytes);
 }
@@ -139,7 +141,7 @@ static sw_status make_item(swi_plan *plan, const swi_layout *layout, uint32_t te
     if (status != SW_OK)
         return status;
     plan->bytes += from.bytes;
-    it->steps = choose_windows(&to, window_bytes, it);
+    it->steps = choose_windows(&to, swi_layout_is_packed(layout), window_bytes, it);
     return SW_OK;
 }
 
