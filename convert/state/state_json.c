@@ -91,7 +91,9 @@ static sw_status parse(const uint8_t *data, size_t size, size_t members, const s
 {
     sw_value format;
     int64_t version;
-    sw_status st = swi_json_parse(data, size, limits, json, root, err);
+    sw_limits own = sw_limits_resolve(limits);
+    own.depth = UINT32_MAX; /* values nest as deep as they do: their nodes are counted */
+    sw_status st = swi_json_parse(data, size, &own, json, root, err);
     if (st != SW_OK)
         return st;
     if (sw_value_get_kind(*json, *root) != SW_VALUE_DICT ||
