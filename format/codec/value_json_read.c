@@ -309,6 +309,8 @@ static sw_status start_tagged(reading *r, sw_value text, const char *tag, sw_val
     if (container_of(tag, &kind)) {
         if (kind != SW_VALUE_PERSISTENT && sw_value_get_kind(r->j, inner) != SW_VALUE_LIST)
             return wrong(r, "a tagged container is a list");
+        if (id >= 0 && kind != SW_VALUE_DICT && kind != SW_VALUE_SET && kind != SW_VALUE_OBJECT)
+            return wrong(r, "VAL-5: only a list, dict, set or object has a number");
         return open_frame(r, kind, kind == SW_VALUE_PERSISTENT ? text : inner,
                           kind == SW_VALUE_DICT, id);
     }

@@ -11,6 +11,10 @@
 #include "codec/sign.h"
 #include "model/value_table.h"
 
+/* Text that stands in many places is in memory once: so many times its size may be written. */
+#define TEXT_FACTOR 64U
+#define TEXT_SPARE ((size_t)16 << 20)
+
 /* What is still to be written, the last first. */
 typedef enum todo_kind {
     TODO_TEXT, /* as it stands */
@@ -35,6 +39,7 @@ typedef struct writing {
     swi_value_table ids; /* 2 x number, and 1 while it is open */
     uint64_t next_id;
     uint64_t left; /* steps */
+    size_t most;   /* bytes of `out` */
     sw_error *err;
 } writing;
 
@@ -59,9 +64,10 @@ static sw_status put(writing *w, const char *text)
 
 static sw_status step(writing *w)
 {
-    if (w->left-- > 0)
+    if (w->left > 0 && w->out->size <= w->most) {
+        w->left--;
         return SW_OK;
-    w->left = 0;
+    }
     return swi_fail(w->err, SW_ERR_LIMIT, "it unfolds into more places than any genuine value");
 }
 
@@ -328,6 +334,14 @@ static sw_status open_object(writing *w, sw_value v)
     return st == SW_OK ? put(w, "{\"$object\":[") : st;
 }
 
+static sw_status open_persistent(writing *w, sw_value id)
+{
+    sw_status st = push_text(w, "}");
+    if (st == SW_OK)
+        st = push(w, TODO_VALUE, NULL, id);
+    return st == SW_OK ? put(w, "{\"$persistent\":") : st;
+}
+
 static sw_status open_container(writing *w, sw_value v)
 {
     sw_value id;
@@ -348,9 +362,7 @@ static sw_status open_container(writing *w, sw_value v)
         break;
     case SW_VALUE_PERSISTENT:
         (void)sw_value_persistent(w->g, v, &id);
-        if (push_text(w, "}") != SW_OK || push(w, TODO_VALUE, NULL, id) != SW_OK)
-            return SW_ERR_NOMEM;
-        return put(w, "{\"$persistent\":");
+        return open_persistent(w, id);
     case SW_VALUE_LIST:
         break;
     default:
@@ -411,6 +423,7 @@ sw_status swi_value_json_write(const sw_value_graph *graph, sw_value v, swi_tens
                  .met = {.graph = graph},
                  .ids = {.graph = graph},
                  .left = swi_graph_unfold_limit(graph),
+                 .most = out->size + TEXT_SPARE + TEXT_FACTOR * (size_t)swi_graph_memory(graph),
                  .err = err};
     sw_status st = count_places(&w, v);
     w.left = swi_graph_unfold_limit(graph);
