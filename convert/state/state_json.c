@@ -62,21 +62,56 @@ static sw_status write_scoped(const sw_value_graph *g, const swi_state_scoped *s
     return put(out, "]", err);
 }
 
+/* By rank, then by the bytes of the name. */
+static int order_of(const swi_state_scoped *a, const swi_state_scoped *b)
+{
+    int order = (a->rank > b->rank) - (a->rank < b->rank);
+    return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+static int by_order(const void *left, const void *right)
+{
+    const swi_state_scoped *const *a = left, *const *b = right;
+    return order_of(*a, *b);
+}
+
+static sw_status write_ordered(const swi_state *state, const swi_state_scoped *const *own,
+                               size_t count, swi_buf *out, sw_error *err)
+{
+    swi_quoted q;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < count; i++) {
+        if (i > 0 && order_of(own[i - 1], own[i]) == 0)
+            return swi_fail(err, SW_ERR_UNSUPPORTED, "rank %" PRId64 " has two values \"%s\"",
+                            own[i]->rank, swi_quote_str(&q, own[i]->name));
+        st = put(out, i > 0 ? "," : "{\"format\":1,\"values\":[", err);
+        if (st == SW_OK)
+            st = write_scoped(state->graph, own[i], out, err);
+    }
+    return st == SW_OK && count > 0 ? put(out, "]}\n", err) : st;
+}
+
 sw_status swi_state_json_write_ranks(const swi_state *state, uint32_t rank, uint32_t ranks,
                                      swi_buf *out, sw_error *err)
 {
-    bool any = false;
-    sw_status st = SW_OK;
-    for (size_t i = 0; st == SW_OK && i < state->scoped_count; i++) {
+    void *p = NULL;
+    size_t count = 0;
+    if (state->scoped_count == 0)
+        return SW_OK;
+    sw_status st = swi_alloc_array(state->scoped_count, sizeof(swi_state_scoped *), &p, err);
+    if (st != SW_OK)
+        return st;
+    const swi_state_scoped **own = p;
+    for (size_t i = 0; i < state->scoped_count; i++) {
         const swi_state_scoped *s = &state->scoped[i];
-        if (s->rank < 0 || (uint64_t)s->rank % ranks != rank)
-            continue;
-        st = put(out, any ? "," : "{\"format\":1,\"values\":[", err);
-        any = true;
-        if (st == SW_OK)
-            st = write_scoped(state->graph, s, out, err);
+        if (s->rank >= 0 && (uint64_t)s->rank % ranks == rank)
+            own[count++] = s;
     }
-    return st == SW_OK && any ? put(out, "]}\n", err) : st;
+    if (count > 1)
+        qsort(own, count, sizeof *own, by_order);
+    st = write_ordered(state, own, count, out, err);
+    free(own);
+    return st;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -221,6 +256,9 @@ sw_status swi_state_json_read_ranks(const uint8_t *data, size_t size, uint32_t r
         sw_value entry;
         (void)sw_value_item(json, list, i, &entry);
         st = read_scoped(json, entry, rank, ranks, arena, state->graph, &own.scoped[i], err);
+        if (st == SW_OK && i > 0 && order_of(&own.scoped[i - 1], &own.scoped[i]) >= 0)
+            st = swi_fail(err, SW_ERR_FORMAT,
+                          "VAL-1: value %zu is not behind the one before it, by rank and name", i);
         own.scoped_count += st == SW_OK;
     }
     if (st == SW_OK)

@@ -20,8 +20,8 @@ SW_MUST_USE sw_status swi_state_json_write_table(bool ordered, swi_buf *out, sw_
 bool swi_state_json_is_table(const uint8_t *data, size_t size, bool *ordered);
 /*
  * {"format":1,"values":[[RANK,NAME,VALUE],...]} and a line feed, appended: the values of ranks r
- * with r % ranks == rank; nothing where there are none. Tensors of one rank alone:
- * SW_ERR_UNSUPPORTED.
+ * with r % ranks == rank, by rank and name whatever their order in `state`; nothing where there are
+ * none. Tensors of one rank alone, and two values of a rank with one name: SW_ERR_UNSUPPORTED.
  */
 SW_MUST_USE sw_status swi_state_json_write_ranks(const swi_state *state, uint32_t rank,
                                                  uint32_t ranks, swi_buf *out, sw_error *err);

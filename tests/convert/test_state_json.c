@@ -151,7 +151,39 @@ static void test_what_is_refused(void **unused)
     }
 }
 
-/* A section with the values of a rank of another file, or with nothing. */
+/* Whatever the order in which they are met: the text is one, and no other is read. */
+static void test_values_of_ranks_have_one_order(void **unused)
+{
+    (void)unused;
+    static const char right[] =
+        "{\"format\":1,\"values\":[[0,\"b\",1],[2,\"a\",2],[2,\"aa\",3],[10,\"a\",4]]}\n";
+    static const int orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}};
+    const swi_buf want = {.data = (uint8_t *)(uintptr_t)right, .size = strlen(right)};
+    swi_state state = {0}, other = {0};
+    swi_state_scoped mixed[4];
+    swi_arena names = {0};
+    swi_buf out = {0};
+    sw_error err = {0};
+    assert_ok(swi_graph_make(NULL, &state.graph, &err), &err);
+    assert_ok(swi_state_json_read_ranks(want.data, want.size, 0, 2, &names, &state, &err), &err);
+    assert_int_equal(state.scoped_count, 4);
+    other = (swi_state){.graph = state.graph, .scoped = mixed, .scoped_count = 4};
+    for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
+        for (size_t i = 0; i < 4; i++)
+            mixed[i] = state.scoped[orders[k][i]];
+        out.size = 0;
+        assert_ok(swi_state_json_write_ranks(&other, 0, 2, &out, &err), &err);
+        assert_same_text(&out, &want);
+    }
+    mixed[0] = mixed[3];
+    assert_int_equal(swi_state_json_write_ranks(&other, 0, 2, &out, &err), SW_ERR_UNSUPPORTED);
+    assert_contains(err.text, "rank 2 has two values \"a\"");
+    swi_buf_free(&out);
+    swi_state_free(&state);
+    swi_arena_free(&names);
+}
+
+/* A section with the values of a rank of another file, out of order, twice, or with nothing. */
 static void test_other_ranks_are_refused(void **unused)
 {
     (void)unused;
@@ -159,6 +191,9 @@ static void test_other_ranks_are_refused(void **unused)
                                         "{\"format\":1,\"values\":[[-2,\"rng\",1]]}\n",
                                         "{\"format\":1,\"values\":[[0,\"rng\\u0000\",1]]}\n",
                                         "{\"format\":1,\"values\":[[0,\"rng\"]]}\n",
+                                        "{\"format\":1,\"values\":[[2,\"a\",1],[0,\"a\",1]]}\n",
+                                        "{\"format\":1,\"values\":[[0,\"b\",1],[0,\"a\",1]]}\n",
+                                        "{\"format\":1,\"values\":[[0,\"a\",1],[0,\"a\",2]]}\n",
                                         "{\"format\":1,\"values\":[]}\n"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         swi_state state = {0};
@@ -177,9 +212,12 @@ static void test_other_ranks_are_refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),          cmocka_unit_test(test_any_depth),
-        cmocka_unit_test(test_values_of_ranks),         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_any_depth),
+        cmocka_unit_test(test_values_of_ranks),
+        cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_other_ranks_are_refused),
+        cmocka_unit_test(test_values_of_ranks_have_one_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,6 +226,7 @@ def read_ranks(data, rank, world):
     for entry in document(data, ["values"])["values"] if data else ():
         need(isinstance(entry, list) and len(entry) == 3 and type(entry[0]) is int and entry[0] >= 0
              and entry[0] % world == rank and isinstance(entry[1], str), "VAL-1", f"a value that is none of rank {rank}")
+        need(not out or (out[-1][0], out[-1][1].encode()) < (entry[0], entry[1].encode()), "VAL-1", "order of values")
         reading = Reading(())
         out.append((entry[0], entry[1], reading.value(entry[2])))
         need(len(reading.used) == len(reading.shared), "VAL-5", "a number that nothing refers to")
