@@ -36,9 +36,11 @@ struct swi_packer {
     pthread_cond_t changed;
     slot *ring; /* of chunk c at c % capacity; those from `next` on */
     size_t capacity;
-    size_t next;     /* the first chunk without a place */
-    uint64_t end;    /* of the last one that has a place */
-    uint64_t behind; /* up to there the system was asked to write the file out */
+    size_t next;      /* the first chunk without a place */
+    uint64_t end;     /* of the last one that has a place */
+    uint64_t behind;  /* up to there the system was asked to write the file out */
+    uint32_t waiters; /* threads that wait and were not told since that more have places */
+    uint64_t told;    /* how often they were */
     swi_pack_rooms *rooms;
 };
 
@@ -259,23 +261,59 @@ static bool all_wait(swi_packer *p)
     return all;
 }
 
-/* Under the lock: waits while this chunk is far ahead of the first one that is not whole. */
+/* Under the lock: whether this chunk is far ahead of the first one that is not whole. */
+static bool is_early(const swi_packer *p, size_t chunk)
+{
+    return p->next < p->in->chunks && chunk > p->next &&
+           chunk_begin(p, chunk) > chunk_begin(p, p->next) + p->ahead_bytes;
+}
+
+static void wait_tick(swi_packer *p)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += WAIT_NS;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
+}
+
+/*
+ * Under the lock: waits while the chunk is early. Who was told that more have places counts as
+ * waiting only when it has seen that it still must: else all would seem to wait while the one who
+ * can go on is not running yet, and the others would go ahead as far as they like.
+ */
 static void wait_turn(swi_packer *p, size_t chunk)
 {
-    atomic_fetch_add(&p->pool->waiting, 1);
-    while (p->next < p->in->chunks && chunk > p->next &&
-           chunk_begin(p, chunk) > chunk_begin(p, p->next) + p->ahead_bytes &&
-           !atomic_load(&p->pool->stopped) && !all_wait(p)) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += WAIT_NS;
-        if (until.tv_nsec >= 1000000000L) {
-            until.tv_nsec -= 1000000000L;
-            until.tv_sec++;
+    uint64_t told = 0;
+    bool counted = false;
+    while (is_early(p, chunk) && !atomic_load(&p->pool->stopped)) {
+        if (!counted) {
+            p->waiters++;
+            atomic_fetch_add(&p->pool->waiting, 1);
+            told = p->told;
+            counted = true;
         }
-        (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
+        if (all_wait(p))
+            break;
+        wait_tick(p);
+        counted = told == p->told;
     }
+    if (!counted)
+        return;
+    p->waiters--;
     atomic_fetch_sub(&p->pool->waiting, 1);
+}
+
+/* Under the lock. */
+static void tell_waiters(swi_packer *p)
+{
+    atomic_fetch_sub(&p->pool->waiting, p->waiters);
+    p->waiters = 0;
+    p->told++;
+    (void)pthread_cond_broadcast(&p->changed);
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
@@ -300,7 +338,7 @@ static void place_ready(swi_packer *p, batch *b)
         p->next++;
     }
     if (b->count > 0)
-        (void)pthread_cond_broadcast(&p->changed);
+        tell_waiters(p);
 }
 
 static sw_status store(swi_file *file, const placed *item, sw_error *err)

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <time.h>
+
 #include "base/buf.h"
+#include "io/store_ops.h"
 #include "pack.h"
 
 #define CHUNKS_MAX 64
@@ -32,7 +35,12 @@ typedef struct job {
     uint64_t end;
     atomic_uint_fast64_t stored;
     atomic_uint encoded;
-    size_t fail_at; /* this chunk cannot be encoded; SIZE_MAX: all can */
+    size_t fail_at;                         /* this chunk cannot be encoded; SIZE_MAX: all can */
+    size_t slow_at;                         /* this one takes long; SIZE_MAX: none does */
+    atomic_uint_fast64_t first, ahead_most; /* begin of the first chunk without a place; and how
+                                               far before it others were encoded meanwhile */
+    atomic_uint asked;                      /* how often progress was */
+    bool cancel; /* when it is asked for the second time, which the slow chunk waits for */
 } job;
 
 static uint64_t below(job *j, uint64_t n)
@@ -58,10 +66,34 @@ static size_t code(size_t chunk, const uint8_t *raw, size_t size, uint8_t *out)
     return made;
 }
 
+static void sleep_ms(long ms)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+/* The others go on meanwhile, as far as they may. */
+static void take_long(job *j)
+{
+    sleep_ms(15);
+    while (j->cancel && atomic_load(&j->asked) < 2)
+        sleep_ms(1);
+}
+
+static void note_ahead(job *j, size_t chunk)
+{
+    uint64_t at = chunk > 0 ? j->ends[chunk - 1] : 0, first = atomic_load(&j->first);
+    uint64_t ahead = at > first ? at - first : 0, most = atomic_load(&j->ahead_most);
+    while (ahead > most && !atomic_compare_exchange_weak(&j->ahead_most, &most, ahead))
+        continue;
+}
+
 static sw_status encode(void *ctx, size_t chunk, const uint8_t *raw, size_t size, uint8_t *out,
                         size_t *out_size, sw_error *err)
 {
     job *j = ctx;
+    note_ahead(j, chunk);
+    if (chunk == j->slow_at)
+        take_long(j);
     if (chunk == j->fail_at)
         return swi_fail(err, SW_ERR_CORRUPT, "chunk %zu cannot be encoded", chunk);
     atomic_fetch_add(&j->encoded, 1);
@@ -75,6 +107,7 @@ static void placed(void *ctx, size_t chunk, uint64_t offset, size_t size)
     assert_int_equal(chunk, j->placed); /* in order */
     j->offset[j->placed] = offset;
     j->size[j->placed++] = size;
+    atomic_store(&j->first, j->ends[chunk]);
 }
 
 static sw_status finish(void *ctx, uint64_t end, swi_buf *tail, sw_error *err)
@@ -89,7 +122,7 @@ static sw_status finish(void *ctx, uint64_t end, swi_buf *tail, sw_error *err)
 static void make_job(job *j, uint64_t seed)
 {
     uint64_t end = 0;
-    *j = (job){.prng = {.state = seed}, .fail_at = SIZE_MAX};
+    *j = (job){.prng = {.state = seed}, .fail_at = SIZE_MAX, .slow_at = SIZE_MAX};
     j->chunks = 1 + (size_t)below(j, CHUNKS_MAX);
     for (size_t i = 0; i < j->chunks; i++)
         j->ends[i] = end += 1 + below(j, 299);
@@ -150,8 +183,16 @@ static sw_status work(void *ctx, void *w, sw_error *err)
     return st;
 }
 
-static sw_status run(job *j, uint32_t threads, uint64_t ahead, uint32_t align, swi_store *store,
-                     sw_error *err)
+static bool progress(void *ctx, const sw_progress *p)
+{
+    job *j = ctx;
+    (void)p;
+    return atomic_fetch_add(&j->asked, 1) == 0 || !j->cancel;
+}
+
+/* Closes the file. */
+static sw_status run_into(job *j, uint32_t threads, uint64_t ahead, uint32_t align, swi_file *file,
+                          sw_error *err)
 {
     worker workers[16];
     void *list[16];
@@ -171,9 +212,10 @@ static sw_status run(job *j, uint32_t threads, uint64_t ahead, uint32_t align, s
         list[i] = &workers[i];
     assert_ok(swi_pool_init(&pool, err), err);
     assert_ok(swi_packer_make(&packing, ahead, &pool, NULL, &j->packer, err), err);
-    assert_ok(swi_store_create(store, "f", &j->file, err), err);
+    j->file = file;
+    const sw_work_options asks = {.progress = progress, .progress_ctx = j};
     const swi_job what = {.ctx = j, .take = take, .work = work};
-    sw_status st = swi_pool_run(&pool, &what, list, threads, NULL, 0, err);
+    sw_status st = swi_pool_run(&pool, &what, list, threads, &asks, 0, err);
     if (st == SW_OK) {
         assert_int_equal(atomic_load(&j->stored), j->ends[j->chunks - 1]);
         st = swi_packer_finish(j->packer, j->file, &bytes, err);
@@ -183,6 +225,14 @@ static sw_status run(job *j, uint32_t threads, uint64_t ahead, uint32_t align, s
     swi_packer_free(j->packer);
     swi_pool_end(&pool);
     return st;
+}
+
+static sw_status run(job *j, uint32_t threads, uint64_t ahead, uint32_t align, swi_store *store,
+                     sw_error *err)
+{
+    swi_file *file = NULL;
+    assert_ok(swi_store_create(store, "f", &file, err), err);
+    return run_into(j, threads, ahead, align, file, err);
 }
 
 /* By the definition: head, chunks at multiples of `align`, zeros between, tail. */
@@ -253,11 +303,118 @@ static void test_a_chunk_that_cannot_be_encoded(void **state)
     }
 }
 
+/* A file whose `left`-th write fails. */
+typedef struct failing_file {
+    swi_file base; /* first */
+    swi_file *real;
+    atomic_int left;
+} failing_file;
+
+static sw_status failing_writev(swi_file *file, uint64_t offset, const swi_slice *slices,
+                                size_t count, sw_error *err)
+{
+    failing_file *f = (failing_file *)file;
+    if (atomic_fetch_sub(&f->left, 1) == 1)
+        return swi_fail(err, SW_ERR_IO, "the disk is full");
+    return swi_file_writev(f->real, offset, slices, count, err);
+}
+
+static void failing_close(swi_file *file)
+{
+    failing_file *f = (failing_file *)file;
+    swi_file_close(f->real);
+    free(f->base.label);
+    free(f);
+}
+
+static const swi_file_ops failing_ops = {.writev = failing_writev, .close = failing_close};
+
+static swi_file *make_failing(swi_store *store, int at)
+{
+    sw_error err = {0};
+    failing_file *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_ok(swi_store_create(store, "f", &f->real, &err), &err);
+    f->base = (swi_file){.ops = &failing_ops, .label = strdup("f"), .writable = true};
+    atomic_init(&f->left, at);
+    return &f->base;
+}
+
+/* Every write once: the error comes back as it is, whoever waits at the gate goes home. */
+static void test_a_write_that_fails(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        job *j = malloc(sizeof *j);
+        swi_store *store = NULL;
+        sw_error err = {0};
+        assert_non_null(j);
+        make_job(j, seed);
+        shuffle(j, (int)(seed % 4));
+        /* one write of each chunk, then head and tail, which only a whole run comes to */
+        int at = 1 + (int)below(j, j->chunks);
+        assert_ok(swi_store_open_memory(&store, &err), &err);
+        const uint32_t threads = 1 + (uint32_t)(seed % 8);
+        assert_int_equal(run_into(j, threads, 0, 1, make_failing(store, at), &err), SW_ERR_IO);
+        assert_error(&err, SW_ERR_IO, "the disk is full");
+        swi_store_close(store);
+        free(j);
+    }
+}
+
+/* While one chunk takes long, the others are at most so far ahead of it, and come back to it. */
+static void test_who_is_ahead_waits(void **state)
+{
+    (void)state;
+    static const uint64_t ahead[] = {0, 300, 1500};
+    uint64_t most = 0;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        job *j = malloc(sizeof *j);
+        swi_store *store = NULL;
+        sw_error err = {0};
+        assert_non_null(j);
+        make_job(j, seed);
+        j->slow_at = (size_t)below(j, j->chunks / 2 + 1);
+        assert_ok(swi_store_open_memory(&store, &err), &err);
+        const uint64_t bound = ahead[seed % 3];
+        assert_ok(run(j, 2 + (uint32_t)(seed % 4), bound, 1, store, &err), &err);
+        assert_true(atomic_load(&j->ahead_most) <= bound);
+        most = most > atomic_load(&j->ahead_most) ? most : atomic_load(&j->ahead_most);
+        check_file(j, store, 1);
+        swi_store_close(store);
+        free(j);
+    }
+    assert_true(most > 0); /* nobody waits without need */
+}
+
+/* Asked to stop while one encodes and the others wait for it. */
+static void test_canceled_at_the_gate(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        job *j = malloc(sizeof *j);
+        swi_store *store = NULL;
+        sw_error err = {0};
+        assert_non_null(j);
+        make_job(j, seed);
+        j->slow_at = 0;
+        j->cancel = true;
+        assert_ok(swi_store_open_memory(&store, &err), &err);
+        assert_int_equal(run(j, 1 + (uint32_t)seed, 0, 1, store, &err), SW_ERR_CANCELED);
+        assert_error(&err, SW_ERR_CANCELED, "stopped as asked");
+        swi_store_close(store);
+        free(j);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_order_and_threads),
         cmocka_unit_test(test_a_chunk_that_cannot_be_encoded),
+        cmocka_unit_test(test_a_write_that_fails),
+        cmocka_unit_test(test_who_is_ahead_waits),
+        cmocka_unit_test(test_canceled_at_the_gate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
