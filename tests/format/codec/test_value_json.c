@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "codec/json.h"
 #include "codec/value_json.h"
 
@@ -178,13 +179,316 @@ static void test_what_cannot_be_written(void **state)
     swi_buf_free(&out);
 }
 
+/* ---- random graphs --------------------------------------------------------------------------- */
+
+#define NODES 40
+
+typedef struct making {
+    harness_prng prng;
+    sw_value_graph *g;
+    sw_value made[NODES];
+    size_t count;
+} making;
+
+static size_t below(making *m, size_t n)
+{
+    return (size_t)harness_random_below(&m->prng, n);
+}
+
+static double any_double(making *m)
+{
+    static const uint64_t odd[] = {0,
+                                   UINT64_C(1) << 63,
+                                   1,
+                                   UINT64_C(0x7ff0000000000000),
+                                   UINT64_C(0xfff0000000000000),
+                                   UINT64_C(0x7ff8000000000000),
+                                   UINT64_C(0x7ff0000000000001),
+                                   UINT64_C(0xffffffffffffffff)};
+    uint64_t bits = below(m, 2) == 0 ? odd[below(m, 8)] : harness_random(&m->prng);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+/* Also texts that look like tags, and halves of surrogate pairs. */
+static sw_status any_text(making *m, sw_value_kind kind, sw_value *out)
+{
+    static const char *const keys[] = {"",  "a",  "b",     "$",        "$ref",         "$id",
+                                       "k", "\n", "\"\\/", "\xc3\xa9", "\xed\xa0\x80", "$dict"};
+    const char *text = keys[below(m, 12)];
+    return swi_graph_text(m->g, kind, text, strlen(text), out, NULL);
+}
+
+static sw_status any_leaf(making *m, sw_value *out)
+{
+    uint8_t bytes[24];
+    harness_random_fill(&m->prng, bytes, sizeof bytes);
+    switch (below(m, 10)) {
+    case 0:
+        *out = swi_value_of_tensor((uint32_t)below(m, 2));
+        return SW_OK;
+    case 1:
+        return swi_graph_int(m->g, (int64_t)(harness_random(&m->prng) >> below(m, 64)), out, NULL);
+    case 2:
+        return swi_graph_bigint(m->g, bytes, 1 + below(m, sizeof bytes), out, NULL);
+    case 3:
+        return swi_graph_float(m->g, any_double(m), out, NULL);
+    case 4:
+        return swi_graph_complex(m->g, any_double(m), any_double(m), out, NULL);
+    case 5:
+        return any_text(m, SW_VALUE_STR, out);
+    case 6:
+        return swi_graph_text(m->g, SW_VALUE_BYTES, bytes, below(m, sizeof bytes), out, NULL);
+    case 7:
+        return swi_graph_bytearray(m->g, bytes, below(m, sizeof bytes), out, NULL);
+    case 8:
+        return swi_graph_global(m->g, "m", below(m, 2) == 0 ? "A" : "B.c", out, NULL);
+    default:
+        *out = below(m, 3) == 0 ? swi_value_none() : swi_value_of_bool(below(m, 2) == 0);
+        return SW_OK;
+    }
+}
+
+static sw_value any_made(making *m)
+{
+    return m->made[below(m, m->count)];
+}
+
+static sw_status any_dict(making *m, sw_value *out)
+{
+    sw_status st = swi_graph_dict(m->g, out, NULL);
+    const bool by_text = below(m, 3) > 0;
+    for (size_t i = below(m, 4); st == SW_OK && i > 0; i--) {
+        sw_value pair[2] = {swi_value_none(), any_made(m)};
+        st = by_text ? any_text(m, SW_VALUE_STR, &pair[0])
+                     : swi_graph_int(m->g, (int64_t)below(m, 5), &pair[0], NULL);
+        if (st == SW_OK)
+            st = swi_graph_set_items(m->g, *out, pair, 1, NULL);
+    }
+    return st;
+}
+
+static sw_status any_object(making *m, sw_value *out)
+{
+    sw_value_object o = {.callable = any_made(m),
+                         .state = swi_value_none(),
+                         .items = swi_value_none(),
+                         .is_new = below(m, 2) == 0,
+                         .has_state = below(m, 2) == 0,
+                         .has_items = below(m, 2) == 0};
+    const sw_value arg = any_made(m);
+    sw_status st = swi_graph_sequence(m->g, SW_VALUE_TUPLE, &arg, below(m, 2), &o.args, NULL);
+    if (o.has_state)
+        o.state = any_made(m);
+    if (st == SW_OK && o.has_items)
+        st = any_dict(m, &o.items);
+    return st == SW_OK ? swi_graph_object(m->g, &o, out, NULL) : st;
+}
+
+static sw_status any_node(making *m, sw_value *out)
+{
+    static const sw_value_kind kinds[] = {SW_VALUE_LIST, SW_VALUE_TUPLE, SW_VALUE_SET,
+                                          SW_VALUE_FROZENSET};
+    sw_value items[3];
+    if (m->count == 0 || below(m, 3) == 0)
+        return any_leaf(m, out);
+    switch (below(m, 5)) {
+    case 0:
+        return any_dict(m, out);
+    case 1:
+        return any_object(m, out);
+    case 2:
+        return swi_graph_persistent(m->g, any_made(m), out, NULL);
+    default:
+        break;
+    }
+    for (size_t i = 0; i < 3; i++)
+        items[i] = any_made(m);
+    return swi_graph_sequence(m->g, kinds[below(m, 4)], items, below(m, 4), out, NULL);
+}
+
+/* What was made last holds some of what was made before, more than once; some lists hold it. */
+static void make_graph(making *m, uint64_t seed)
+{
+    const sw_limits limits = sw_limits_resolve(NULL);
+    *m = (making){.prng = {.state = seed}};
+    assert_int_equal(swi_graph_make(&limits, &m->g, NULL), SW_OK);
+    for (size_t n = 1 + below(m, NODES); m->count < n; m->count++)
+        assert_int_equal(any_node(m, &m->made[m->count]), SW_OK);
+    for (size_t i = 0; i < m->count && seed % 4 == 0; i++)
+        if (sw_value_get_kind(m->g, m->made[i]) == SW_VALUE_LIST)
+            assert_int_equal(swi_graph_append(m->g, m->made[i], &m->made[m->count - 1], 1, NULL),
+                             SW_OK);
+}
+
+/* ---- are two graphs the same? By what they hold, and by what is the same container. -----------
+ */
+
+typedef struct pairing {
+    const sw_value_graph *a, *b;
+    uint64_t left[4096], right[4096]; /* containers met, as pairs */
+    size_t met;
+    sw_value todo[65536][2];
+    size_t depth;
+} pairing;
+
+static bool is_shared_kind(sw_value_kind kind)
+{
+    return kind == SW_VALUE_LIST || kind == SW_VALUE_DICT || kind == SW_VALUE_SET ||
+           kind == SW_VALUE_OBJECT;
+}
+
+static void both(pairing *p, sw_value a, sw_value b)
+{
+    assert_true(p->depth < sizeof p->todo / sizeof p->todo[0]);
+    p->todo[p->depth][0] = a;
+    p->todo[p->depth++][1] = b;
+}
+
+/* false: they were met before, as each other. */
+static bool is_new_pair(pairing *p, sw_value a, sw_value b)
+{
+    for (size_t i = 0; i < p->met; i++) {
+        assert_int_equal(p->left[i] == a.bits, p->right[i] == b.bits);
+        if (p->left[i] == a.bits)
+            return false;
+    }
+    assert_true(p->met < sizeof p->left / sizeof p->left[0]);
+    p->left[p->met] = a.bits;
+    p->right[p->met++] = b.bits;
+    return true;
+}
+
+static void compare_bits(double a, double b)
+{
+    assert_memory_equal(&a, &b, sizeof a);
+}
+
+static void compare_leaf(const pairing *p, sw_value a, sw_value b)
+{
+    const char *module[2], *name[2];
+    const uint8_t *data[2];
+    size_t size[2];
+    double re[2], im[2];
+    if (sw_value_bytes(p->a, a, &data[0], &size[0])) {
+        assert_true(sw_value_bytes(p->b, b, &data[1], &size[1]));
+        assert_int_equal(size[0], size[1]);
+        assert_true(size[0] == 0 || memcmp(data[0], data[1], size[0]) == 0);
+        assert_int_equal(sw_value_is_bytearray(p->a, a), sw_value_is_bytearray(p->b, b));
+    } else if (sw_value_float(p->a, a, &re[0])) {
+        assert_true(sw_value_float(p->b, b, &re[1]));
+        compare_bits(re[0], re[1]);
+    } else if (sw_value_complex(p->a, a, &re[0], &im[0])) {
+        assert_true(sw_value_complex(p->b, b, &re[1], &im[1]));
+        compare_bits(re[0], re[1]);
+        compare_bits(im[0], im[1]);
+    } else if (sw_value_global(p->a, a, &module[0], &name[0])) {
+        assert_true(sw_value_global(p->b, b, &module[1], &name[1]));
+        assert_string_equal(module[0], module[1]);
+        assert_string_equal(name[0], name[1]);
+    } else {
+        int64_t n[2] = {0, 0};
+        const bool is_int = sw_value_int(p->a, a, &n[0]);
+        assert_int_equal(is_int, sw_value_int(p->b, b, &n[1]));
+        assert_true(is_int ? n[0] == n[1] : a.bits == b.bits); /* none, bools, tensors */
+    }
+}
+
+static void compare_parts(pairing *p, sw_value a, sw_value b)
+{
+    sw_value_object o, q;
+    sw_value x, y, k, l;
+    const size_t n = sw_value_size(p->a, a);
+    if (sw_value_get_object(p->a, a, &o)) {
+        assert_true(sw_value_get_object(p->b, b, &q));
+        assert_true(o.is_new == q.is_new && o.has_state == q.has_state &&
+                    o.has_items == q.has_items);
+        both(p, o.callable, q.callable);
+        both(p, o.args, q.args);
+        both(p, o.state, q.state);
+        both(p, o.items, q.items);
+    } else if (sw_value_persistent(p->a, a, &x)) {
+        assert_true(sw_value_persistent(p->b, b, &y));
+        both(p, x, y);
+    } else {
+        assert_int_equal(n, sw_value_size(p->b, b));
+        for (size_t i = 0; i < n; i++) {
+            if (sw_value_pair(p->a, a, i, &k, &x)) {
+                assert_true(sw_value_pair(p->b, b, i, &l, &y));
+                both(p, k, l);
+            } else {
+                assert_true(sw_value_item(p->a, a, i, &x) && sw_value_item(p->b, b, i, &y));
+            }
+            both(p, x, y);
+        }
+    }
+}
+
+static void compare(const sw_value_graph *g, sw_value a, const sw_value_graph *h, sw_value b)
+{
+    pairing *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    p->a = g;
+    p->b = h;
+    both(p, a, b);
+    while (p->depth > 0) {
+        p->depth--;
+        a = p->todo[p->depth][0];
+        b = p->todo[p->depth][1];
+        const sw_value_kind kind = sw_value_get_kind(g, a);
+        assert_int_equal(kind, sw_value_get_kind(h, b));
+        if (is_shared_kind(kind) && !is_new_pair(p, a, b))
+            continue;
+        if (is_shared_kind(kind) || kind == SW_VALUE_TUPLE || kind == SW_VALUE_FROZENSET ||
+            kind == SW_VALUE_PERSISTENT)
+            compare_parts(p, a, b);
+        else
+            compare_leaf(p, a, b);
+    }
+    free(p);
+}
+
+/* Written and read it is the same graph, and written again the same text. */
+static void test_random_graphs(void **state)
+{
+    (void)state;
+    size_t written = 0;
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        making m;
+        swi_buf first = {0}, second = {0};
+        sw_value_graph *graph = NULL;
+        sw_value back, root;
+        sw_error err = {0};
+        make_graph(&m, seed);
+        root = m.made[m.count - 1];
+        sw_status st = swi_value_json_write(m.g, root, name_of, NULL, &first, &err);
+        /* what an object or tuple holds may hold it */
+        assert_true(st == SW_OK || st == SW_ERR_UNSUPPORTED || st == SW_ERR_LIMIT);
+        assert_true(st == SW_OK || seed % 4 == 0);
+        if (st == SW_OK) {
+            written++;
+            assert_ok(swi_buf_u8(&first, 0, &err), &err);
+            assert_ok(read_text((const char *)first.data, &graph, &back, &err), &err);
+            compare(m.g, root, graph, back);
+            assert_ok(swi_value_json_write(graph, back, name_of, NULL, &second, &err), &err);
+            assert_int_equal(second.size, first.size - 1);
+            assert_memory_equal(second.data, first.data, second.size);
+        }
+        swi_buf_free(&first);
+        swi_buf_free(&second);
+        sw_value_graph_free(graph);
+        sw_value_graph_free(m.g);
+    }
+    assert_true(written > 2000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_shared_is_shared),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_what_cannot_be_written),
+        cmocka_unit_test(test_there_and_back),  cmocka_unit_test(test_shared_is_shared),
+        cmocka_unit_test(test_what_is_refused), cmocka_unit_test(test_what_cannot_be_written),
+        cmocka_unit_test(test_random_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
