@@ -65,8 +65,8 @@ static const char *const texts[] = {
     "{\"$dict\":[[1,\"one\"],[{\"$tuple\":[1,2]},null],[\"k\",true]]}",
     "{\"$dict\":[[\"$ref\",0]]}",
     "{\"$global\":[\"torch\",\"float32\"]}",
-    "{\"$object\":[{\"$global\":[\"collections\",\"OrderedDict\"]},{\"$tuple\":[]},null,{\"a\":1},"
-    "4]}",
+    ("{\"$object\":[{\"$global\":[\"collections\",\"OrderedDict\"]},{\"$tuple\":[]},null,{\"a\":1},"
+     "4]}"),
     "{\"$object\":[{\"$global\":[\"m\",\"C\"]},{\"$tuple\":[1]},{\"x\":2},null,3]}",
     "{\"$persistent\":{\"$tuple\":[\"storage\",\"0\"]}}",
     "{\"$tensor\":\"model.w\"}",
