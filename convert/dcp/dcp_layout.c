@@ -464,7 +464,8 @@ static sw_status lay_index(laying *l, sw_error *err)
 
 static sw_status lay_out(laying *l, sw_error *err)
 {
-    sw_status st = swi_leaf_division_make(l->in, false, &l->division, err);
+    const swi_leaf_division_in in = swi_leaf_division_dcp(l->in);
+    sw_status st = swi_leaf_division_make(&in, &l->division, err);
     if (st != SW_OK)
         return st;
     l->ranks = l->division.ranks;

@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "check/vouched.h"
 #include "native/native.h"
+#include "native/section.h"
+#include "pool.h"
 
 typedef struct auditing {
     const swi_audit_in *in;
@@ -56,28 +58,23 @@ static sw_status audit_shard(const auditing *a, size_t i, sw_error *err)
 
 static sw_status audit_asset(const auditing *a, const swi_native_file *f, sw_error *err)
 {
-    const swi_store *store = swi_checkpoint_store(a->in->checkpoint);
     uint8_t *data = NULL;
-    size_t size = 0;
-    swi_digest found;
     sw_error cause = {0};
     sw_status st =
-        swi_store_read_all(store, f->file, a->kept->limits.metadata_bytes, &data, &size, &cause);
+        swi_native_file_read(swi_checkpoint_store(a->in->checkpoint), f, &a->kept->limits,
+                             swi_work_threads(a->in->work), &data, &cause);
+    free(data);
     if (st == SW_ERR_NOTFOUND)
         return finding(a, SW_ERR_INCOMPLETE, "missing-file", f->file, 0,
                        "the manifest lists it and it is not there", err);
+    if (st == SW_ERR_CORRUPT)
+        return finding(a, SW_ERR_CORRUPT, "digest-mismatch", f->file, 0,
+                       "its bytes are not those that the manifest vouches for", err);
     if (st != SW_OK) {
         if (err != NULL)
             *err = cause;
         return st;
     }
-    st = swi_section_digest(data, size, 0, &found, err);
-    free(data);
-    if (st != SW_OK)
-        return st;
-    if (size != f->bytes || memcmp(&found, &f->digest, sizeof found) != 0)
-        return finding(a, SW_ERR_CORRUPT, "digest-mismatch", f->file, 0,
-                       "its bytes are not those that the manifest vouches for", err);
     return note(a, f->file, f->bytes, f->bytes, err);
 }
 

@@ -16,13 +16,19 @@
 #include "target/target.h"
 #include "torch/placements.h"
 
+/* A leaf that is a tensor, by its name. */
+typedef struct named_leaf {
+    const char *name;
+    const swi_state_part *leaf;
+} named_leaf;
+
 typedef struct laying {
     swi_target_in in; /* with the options that are left */
     swi_layout *layout;
     swi_native_plan *plan;
     swi_leaf_division division;
     swi_buf options;
-    uint32_t *by_name; /* leaves that are tensors, by table number */
+    named_leaf *leaves; /* that are tensors, by table number */
 } laying;
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -97,43 +103,19 @@ static sw_status take_options(laying *l, sw_error *err)
 
 static const swi_state_part *leaf_of(const laying *l, uint32_t i)
 {
-    return &l->in.leaves[l->by_name[i]];
+    return l->leaves[i].leaf;
 }
 
-/* Insertion of runs would do: names come nearly sorted, but not by bytes. */
-static void sift(laying *l, size_t at, size_t count)
+static int by_bytes(const void *left, const void *right)
 {
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        uint32_t *v = l->by_name;
-        if (child + 1 < count && strcmp(leaf_of(l, (uint32_t)child)->tensor->name,
-                                        leaf_of(l, (uint32_t)child + 1)->tensor->name) < 0)
-            child++;
-        if (strcmp(leaf_of(l, (uint32_t)at)->tensor->name,
-                   leaf_of(l, (uint32_t)child)->tensor->name) >= 0)
-            return;
-        uint32_t swap = v[at];
-        v[at] = v[child];
-        v[child] = swap;
-    }
-}
-
-static void sort_names(laying *l, size_t count)
-{
-    for (size_t i = count / 2; i > 0; i--)
-        sift(l, i - 1, count);
-    for (size_t i = count; i > 1; i--) {
-        uint32_t swap = l->by_name[0];
-        l->by_name[0] = l->by_name[i - 1];
-        l->by_name[i - 1] = swap;
-        sift(l, 0, i - 1);
-    }
+    return strcmp(((const named_leaf *)left)->name, ((const named_leaf *)right)->name);
 }
 
 static sw_status list_tensors(laying *l, sw_error *err)
 {
     size_t count = 0;
     bool *met = NULL;
-    sw_status st = swi_alloc_array(l->in.leaf_count, sizeof *l->by_name, (void **)&l->by_name, err);
+    sw_status st = swi_alloc_array(l->in.leaf_count, sizeof *l->leaves, (void **)&l->leaves, err);
     if (st == SW_OK)
         st = swi_alloc_array(sw_catalog_tensor_count(sw_checkpoint_catalog(l->in.source)),
                              sizeof *met, (void **)&met, err);
@@ -142,14 +124,15 @@ static sw_status list_tensors(laying *l, sw_error *err)
         if (c == NULL || met[c->source]) /* what stands in several places is there once */
             continue;
         met[c->source] = true;
-        l->by_name[count++] = (uint32_t)i;
+        l->leaves[count++] = (named_leaf){c->name, &l->in.leaves[i]};
     }
     free(met);
     if (st == SW_OK)
         st = swi_native_plan_tensors(l->plan, (uint32_t)count, err);
     if (st != SW_OK)
         return st;
-    sort_names(l, count);
+    if (count > 1)
+        qsort(l->leaves, count, sizeof *l->leaves, by_bytes);
     for (uint32_t i = 0; i < count; i++) {
         const swi_chosen *c = leaf_of(l, i)->tensor;
         swi_native_tensor *t = &l->plan->tensors[i];
@@ -194,24 +177,8 @@ static sw_status find_layout(laying *l, const swi_cut *cut, const swi_native_ten
     }
     if (cut->axes != t->axes)
         layout.kind = SWI_NATIVE_FLAT;
-    for (uint64_t r = 0; layout.kind == SWI_NATIVE_DTENSOR && r < l->division.ranks; r++) {
-        int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES];
-        swi_local local;
-        bool empty = false, same = true;
-        swi_cut_local(cut, swi_cut_of_rank(cut, r), &local);
-        if (local.count > 1 ||
-            swi_placed_box(&placed, r, t->axes, t->shape, offset, length, NULL) != SW_OK) {
-            layout.kind = SWI_NATIVE_BOXES;
-            break;
-        }
-        for (uint32_t k = 0; k < t->axes; k++) {
-            empty = empty || length[k] == 0;
-            same = same && local.shape[k] == length[k];
-        }
-        if (!same || (!empty && local.count == 1 &&
-                      memcmp(local.parts[0].offset, offset, t->axes * sizeof *offset) != 0))
-            layout.kind = SWI_NATIVE_BOXES;
-    }
+    else if (!swi_placed_is_cut(&placed, cut, t->axes, t->shape))
+        layout.kind = SWI_NATIVE_BOXES;
     return swi_native_plan_layout(l->plan, &layout, &mesh, out, err);
 }
 
@@ -289,35 +256,41 @@ static sw_status lay_shards(laying *l, sw_error *err)
     return st;
 }
 
-static sw_status lay_pieces(laying *l, uint32_t tensor, uint32_t id, sw_error *err)
+/* A part of a tensor, chunk by chunk; *chunk: the number of its first one in the file. */
+static sw_status lay_piece(const laying *l, const swi_native_writing *w,
+                           const swi_native_piece *piece, uint64_t *chunk, sw_error *err)
 {
-    const swi_native_tensor *t = &l->plan->tensors[tensor];
+    const swi_native_tensor *t = &l->plan->tensors[piece->tensor];
     const uint32_t element = sw_dtype_bytes(t->dtype);
+    swi_piece made = {.axes = piece->axes};
+    uint64_t chunks = 0, elements = 0;
     sw_status st = SW_OK;
-    for (uint32_t r = 0; st == SW_OK && r < l->division.ranks; r++) {
-        swi_native_writing *w = &l->plan->ranks[r];
-        for (; st == SW_OK && w->laid < w->piece_count && w->pieces[w->laid].tensor == tensor;
-             w->laid++) {
-            const swi_native_piece *piece = &w->pieces[w->laid];
-            uint64_t chunks = 0;
-            swi_piece made = {.axes = piece->axes};
-            (void)swi_native_grid_count(piece, element, &chunks);
-            if (piece->flat)
-                (void)swi_shape_elements(t->axes, t->shape, (uint64_t *)&made.view[0]);
-            else
-                memcpy(made.view, t->shape, sizeof made.view);
-            for (uint64_t c = 0; st == SW_OK && c < chunks; c++, w->chunk_laid++) {
-                uint64_t at = w->chunk_laid > 0 ? w->chunk_ends[w->chunk_laid - 1] : 0;
-                swi_native_grid_box(piece, c, made.offset, made.length);
-                swi_piece_make_dense(&made, element);
-                st = swi_layout_piece(l->layout, id, w->file, at, w->chunk_ends[w->chunk_laid] - at,
-                                      &made, err);
-            }
-        }
+    (void)swi_native_grid_count(piece, element, &chunks);
+    (void)swi_shape_elements(t->axes, t->shape, &elements);
+    if (piece->flat)
+        made.view[0] = (int64_t)elements;
+    else
+        memcpy(made.view, t->shape, sizeof made.view);
+    for (uint64_t c = 0; st == SW_OK && c < chunks; c++, (*chunk)++) {
+        uint64_t at = *chunk > 0 ? w->chunk_ends[*chunk - 1] : 0;
+        swi_native_grid_box(piece, c, made.offset, made.length);
+        swi_piece_make_dense(&made, element);
+        st = swi_layout_piece(l->layout, piece->tensor, w->file, at, w->chunk_ends[*chunk] - at,
+                              &made, err);
     }
     return st;
 }
 
+static sw_status lay_pieces(const laying *l, const swi_native_writing *w, sw_error *err)
+{
+    uint64_t chunk = 0;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < w->piece_count; i++)
+        st = lay_piece(l, w, &w->pieces[i], &chunk, err);
+    return st;
+}
+
+/* The layout's tensors are those of the table, under the same numbers. */
 static sw_status lay_tensors(laying *l, sw_error *err)
 {
     sw_status st = SW_OK;
@@ -331,9 +304,9 @@ static sw_status lay_tensors(laying *l, sw_error *err)
                                   .role = t->role};
         uint32_t id;
         st = swi_target_tensor(l->layout, &in, leaf_of(l, i)->tensor, &id, err);
-        if (st == SW_OK)
-            st = lay_pieces(l, i, id, err);
     }
+    for (uint32_t r = 0; st == SW_OK && r < l->division.ranks; r++)
+        st = lay_pieces(l, &l->plan->ranks[r], err);
     return st;
 }
 
@@ -349,9 +322,14 @@ static sw_status lay_beside(laying *l, sw_error *err)
 
 static sw_status lay_out(laying *l, sw_error *err)
 {
+    const swi_leaf_division_in division = {.in = &l->in,
+                                           .target = "native",
+                                           .what = "a native checkpoint",
+                                           .more_options = "codec=planes|zstd|stored, level=N",
+                                           .flat_too = true};
     sw_status st = take_options(l, err);
     if (st == SW_OK)
-        st = swi_leaf_division_make(&l->in, true, &l->division, err);
+        st = swi_leaf_division_make(&division, &l->division, err);
     if (st == SW_OK)
         st = swi_native_plan_ranks(l->plan, l->division.ranks, err);
     if (st == SW_OK)
@@ -387,7 +365,7 @@ sw_status swi_native_layout_out(const swi_target_in *in, swi_layout *layout, sw_
         swi_native_plan_free(l->plan);
     swi_leaf_division_end(&l->division);
     swi_buf_free(&l->options);
-    free(l->by_name);
+    free(l->leaves);
     free(l);
     return st;
 }

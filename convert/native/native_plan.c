@@ -215,20 +215,6 @@ static size_t chunk_room(size_t raw_bytes)
     return SWI_CHUNK_STORED_MAX(raw_bytes);
 }
 
-static sw_status digest_of(const void *data, size_t size, swi_digest *out, sw_error *err)
-{
-    swi_hasher *h = NULL;
-    sw_status st = swi_hasher_make(&h, err);
-    if (st == SW_OK)
-        st = swi_hasher_begin(h, err);
-    if (st == SW_OK)
-        st = swi_hasher_add(h, data, size, err);
-    if (st == SW_OK)
-        st = swi_hasher_end(h, out, err);
-    swi_hasher_free(h);
-    return st;
-}
-
 static sw_status encode(void *ctx, size_t chunk, const uint8_t *raw, size_t size, uint8_t *out,
                         size_t *out_size, sw_error *err)
 {
@@ -241,7 +227,7 @@ static sw_status encode(void *ctx, size_t chunk, const uint8_t *raw, size_t size
         return st;
     c->codec = (uint8_t)codec;
     c->stored_bytes = (uint32_t)*out_size;
-    return digest_of(out, *out_size, &c->digest, err);
+    return swi_digest_bytes(&(swi_bytes){out, *out_size}, 1, &c->digest, err);
 }
 
 static void placed(void *ctx, size_t chunk, uint64_t offset, size_t size)

@@ -20,9 +20,7 @@ typedef struct swi_native_writing {
     swi_native_chunk *chunks; /* filled while they are written */
     uint8_t *chunk_element;   /* bytes of an element, by chunk */
     bool *whole;              /* by piece: all of its tensor in one chunk */
-    size_t laid;              /* pieces, while they are laid out */
-    uint64_t chunk_laid;
-    swi_buf values; /* of this rank */
+    swi_buf values;           /* of this rank */
     uint8_t head[SWI_NATIVE_HEAD_BYTES];
 } swi_native_writing;
 

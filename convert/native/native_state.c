@@ -332,16 +332,8 @@ sw_status swi_native_value_of(const sw_checkpoint *checkpoint, size_t i, sw_valu
                               sw_value *root, sw_error *err)
 {
     const swi_native_kept *kept = swi_checkpoint_kept(checkpoint);
-    sw_value_graph *made = NULL;
     if (i >= kept->value_count)
         return swi_fail(err, SW_ERR_ARG, "value %zu is not in the catalog", i);
-    sw_status st = swi_graph_make(&kept->limits, &made, err);
-    if (st == SW_OK)
-        st = swi_graph_copy(made, kept->state.graph, kept->values[i].node, NULL, NULL, root, err);
-    if (st != SW_OK) {
-        sw_value_graph_free(made);
-        return st;
-    }
-    *graph = made;
-    return SW_OK;
+    return swi_graph_copy_out(kept->state.graph, kept->values[i].node, &kept->limits, graph, root,
+                              err);
 }

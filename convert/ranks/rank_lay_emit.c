@@ -99,20 +99,6 @@ static swi_placements place_axes(const swi_rank_mesh *mesh, const swi_cut_axis *
     return placed;
 }
 
-static bool is_box(const swi_rank_entry *e, const swi_local *local, const int64_t *offset,
-                   const int64_t *length)
-{
-    bool empty = false;
-    if (local->axes != e->axes || local->count > 1)
-        return false;
-    for (uint32_t k = 0; k < e->axes; k++) {
-        empty = empty || length[k] == 0;
-        if (local->shape[k] != length[k])
-            return false;
-    }
-    return empty || memcmp(local->parts[0].offset, offset, e->axes * sizeof *offset) == 0;
-}
-
 static sw_status no_dtensor(const swi_rank_entry *e, sw_error *err)
 {
     swi_quoted q;
@@ -135,16 +121,9 @@ sw_status swi_rank_place(swi_rank_plan *plan, swi_rank_entry *e, sw_error *err)
     const swi_rank_mesh *mesh = &plan->meshes[e->mesh];
     const swi_placements read = place_axes(mesh, axes, e->placements);
     plan->meshes_needed = true;
-    for (uint32_t rank = 0; st == SW_OK && rank < plan->ranks; rank++) {
-        int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES];
-        swi_local local;
-        sw_error cause = {0};
-        swi_rank_local(e, rank, &local);
-        if (swi_placed_box(&read, rank, e->axes, e->shape, offset, length, &cause) != SW_OK ||
-            !is_box(e, &local, offset, length))
-            st = no_dtensor(e, err);
-    }
-    return st;
+    const bool of_all = e->of_rank == UINT32_MAX || plan->ranks == 1;
+    return of_all && swi_placed_is_cut(&read, &e->how.cut, e->axes, e->shape) ? SW_OK
+                                                                              : no_dtensor(e, err);
 }
 
 /* ---- the object --------------------------------------------------------------------------------

@@ -188,9 +188,10 @@ static void end_target(void *ctx)
 static sw_status begin_target(rank_target *t, const swi_target_in *in, sw_error *err)
 {
     t->in = *in;
+    const swi_leaf_division_in division = swi_leaf_division_dcp(&t->in);
     sw_status st = take_options(t, err);
     if (st == SW_OK)
-        st = swi_leaf_division_make(&t->in, false, &t->division, err);
+        st = swi_leaf_division_make(&division, &t->division, err);
     if (st == SW_OK)
         st = set_names(t, err);
     return st == SW_OK ? swi_buffers_begin(&t->in, &t->buffers, err) : st;

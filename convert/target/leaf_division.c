@@ -61,22 +61,23 @@ static bool parse_option(options *o, const char *text, size_t size)
     return true;
 }
 
-static sw_status no_option(const char *text, size_t size, sw_error *err)
+static sw_status no_option(const swi_leaf_division *d, const char *text, size_t size, sw_error *err)
 {
     swi_quoted q;
     return swi_fail(err, SW_ERR_ARG,
-                    "--to dcp:%s: not an option; there are ranks=N (or dp=N), replicate=R, with a "
-                    "layout tp=T and its other axes, together up to %u ranks, and files=ranks with "
-                    "device=cpu|cuda and mesh=NAME+NAME",
-                    swi_quote(&q, text, size), SWI_TARGET_RANKS_MAX);
+                    "--to %s:%s: not an option; there are ranks=N (or dp=N), replicate=R, with a "
+                    "layout tp=T and its other axes, together up to %u ranks, and %s",
+                    d->of.target, swi_quote(&q, text, size), SWI_TARGET_RANKS_MAX,
+                    d->of.more_options);
 }
 
-static sw_status parse_options(const char *text, options *out, sw_error *err)
+static sw_status parse_options(const swi_leaf_division *d, options *out, sw_error *err)
 {
+    const char *text = d->of.in->options;
     while (*text != '\0') {
         size_t n = strcspn(text, ",");
         if (!parse_option(out, text, n))
-            return no_option(text, n, err);
+            return no_option(d, text, n, err);
         text += n + (text[n] == ',');
     }
     return SW_OK;
@@ -93,17 +94,17 @@ static uint64_t size_of(const options *o, const char *axis)
 }
 
 /* Without a layout there are rows: another axis has nothing to split. */
-static sw_status check_rows(const options *o, const swi_rules *rules, sw_error *err)
+static sw_status check_rows(const swi_leaf_division *d, const options *o, sw_error *err)
 {
     for (size_t i = 0; i < o->count; i++)
-        if (!swi_rules_has_axis(rules, o->names[i]))
-            return no_option(o->text[i], strcspn(o->text[i], ","), err);
+        if (!swi_rules_has_axis(d->own, o->names[i]))
+            return no_option(d, o->text[i], strcspn(o->text[i], ","), err);
     if (size_of(o, "tp") > 1)
         return swi_fail(err, SW_ERR_ARG,
-                        "--to dcp:tp=%" PRIu64 ": how tensors are split is not known without "
+                        "--to %s:tp=%" PRIu64 ": how tensors are split is not known without "
                         "--layout FILE; shardwright inspect CHECKPOINT --emit-layout writes that "
                         "of a checkpoint that has one, and maps know one: names=hf",
-                        size_of(o, "tp"));
+                        d->of.target, size_of(o, "tp"));
     return SW_OK;
 }
 
@@ -118,7 +119,7 @@ static const swi_rules *side_rules(const swi_target_in *in)
 static sw_status choose_rules(swi_leaf_division *d, const options *o, const swi_rules **out,
                               sw_error *err)
 {
-    const swi_target_in *in = d->in;
+    const swi_target_in *in = d->of.in;
     *out = in->rules;
     if (*out == NULL && size_of(o, "tp") > 1)
         *out = side_rules(in);
@@ -126,21 +127,23 @@ static sw_status choose_rules(swi_leaf_division *d, const options *o, const swi_
         return SW_OK;
     sw_status st = swi_rules_parse_text(rows, strlen(rows), "rows", &in->limits, &d->own, err);
     *out = d->own;
-    return st == SW_OK ? check_rows(o, d->own, err) : st;
+    return st == SW_OK ? check_rows(d, o, err) : st;
 }
 
 static sw_status make_division(swi_leaf_division *d, sw_error *err)
 {
     options o = {.count = 0};
     const swi_rules *rules = NULL;
-    sw_status st = parse_options(d->in->options, &o, err);
+    sw_status st = parse_options(d, &o, err);
     if (st == SW_OK)
         st = choose_rules(d, &o, &rules, err);
     if (st == SW_OK)
-        st = swi_division_make(rules, d->in->model != NULL ? swi_model_scope(d->in->model) : NULL,
+        st = swi_division_make(rules,
+                               d->of.in->model != NULL ? swi_model_scope(d->of.in->model) : NULL,
                                o.given, o.count, &d->division, err);
     if (st == SW_OK && swi_division_ranks(d->division) > SWI_TARGET_RANKS_MAX)
-        st = swi_fail(err, SW_ERR_ARG, "--to dcp: more than %u ranks in all", SWI_TARGET_RANKS_MAX);
+        st = swi_fail(err, SW_ERR_ARG, "--to %s: more than %u ranks in all", d->of.target,
+                      SWI_TARGET_RANKS_MAX);
     if (st != SW_OK)
         return st;
     d->ranks = (uint32_t)swi_division_ranks(d->division);
@@ -179,10 +182,10 @@ static sw_status add_parameter(swi_leaf_division *d, const swi_state_part *leaf,
 
 static sw_status learn_parameters(swi_leaf_division *d, bool *optimizer, sw_error *err)
 {
-    const sw_catalog *catalog = sw_checkpoint_catalog(d->in->source);
+    const sw_catalog *catalog = sw_checkpoint_catalog(d->of.in->source);
     sw_status st = swi_names_make(&d->names, err);
-    for (size_t i = 0; st == SW_OK && i < d->in->leaf_count; i++) {
-        const swi_state_part *leaf = &d->in->leaves[i];
+    for (size_t i = 0; st == SW_OK && i < d->of.in->leaf_count; i++) {
+        const swi_state_part *leaf = &d->of.in->leaves[i];
         sw_tensor_info info;
         if (leaf->tensor == NULL || !sw_catalog_tensor(catalog, leaf->tensor->source, &info))
             continue;
@@ -196,17 +199,17 @@ static sw_status learn_parameters(swi_leaf_division *d, bool *optimizer, sw_erro
 /* DCP-21: a state is divided as its parameter is. */
 static sw_status learn_states(swi_leaf_division *d, sw_error *err)
 {
-    const sw_checkpoint *source = d->in->source;
+    const sw_checkpoint *source = d->of.in->source;
     size_t tensors = sw_catalog_tensor_count(sw_checkpoint_catalog(source));
     sw_status st = swi_alloc_array(tensors, sizeof *d->state_of, (void **)&d->state_of, err);
     if (st == SW_OK)
-        st = swi_optimizers_lift(source, d->in->state, NULL, &d->optimizers, &d->optimizer_count,
+        st = swi_optimizers_lift(source, d->of.in->state, NULL, &d->optimizers, &d->optimizer_count,
                                  err);
     for (size_t i = 0; st == SW_OK && i < d->optimizer_count; i++) {
         const swi_optimizer *o = &d->optimizers[i];
         for (size_t k = 0; k < o->state_count; k++) {
             uint32_t tensor;
-            if (sw_value_tensor(d->in->state->graph, o->states[k].value, &tensor))
+            if (sw_value_tensor(d->of.in->state->graph, o->states[k].value, &tensor))
                 d->state_of[tensor] = o->parameters[o->states[k].parameter];
         }
     }
@@ -222,10 +225,19 @@ static sw_status learn_names(swi_leaf_division *d, sw_error *err)
     return st == SW_OK && optimizer ? learn_states(d, err) : st;
 }
 
-sw_status swi_leaf_division_make(const swi_target_in *in, bool flat_too, swi_leaf_division *out,
+swi_leaf_division_in swi_leaf_division_dcp(const swi_target_in *in)
+{
+    return (swi_leaf_division_in){.in = in,
+                                  .target = "dcp",
+                                  .what = "a DCP folder",
+                                  .more_options =
+                                      "files=ranks with device=cpu|cuda and mesh=NAME+NAME"};
+}
+
+sw_status swi_leaf_division_make(const swi_leaf_division_in *in, swi_leaf_division *out,
                                  sw_error *err)
 {
-    swi_leaf_division made = {.in = in, .flat_too = flat_too};
+    swi_leaf_division made = {.of = *in};
     sw_status st = make_division(&made, err);
     if (st == SW_OK)
         st = learn_names(&made, err);
@@ -268,21 +280,22 @@ static sw_status rule_name(swi_leaf_division *d, const swi_state_part *leaf,
     if (*out == NULL)
         return SW_OK;
     int64_t id = swi_names_find(d->names, *out, strlen(*out));
-    if (id >= 0 &&
-        (!sw_catalog_tensor(sw_checkpoint_catalog(d->in->source), d->parameter[id], &parameter) ||
-         parameter.axes != info->axes ||
-         memcmp(parameter.shape, info->shape, info->axes * sizeof *info->shape) != 0))
+    if (id >= 0 && (!sw_catalog_tensor(sw_checkpoint_catalog(d->of.in->source), d->parameter[id],
+                                       &parameter) ||
+                    parameter.axes != info->axes ||
+                    memcmp(parameter.shape, info->shape, info->axes * sizeof *info->shape) != 0))
         *out = NULL;
     return SW_OK;
 }
 
+/* What is refused of the tensor: words, what is divided, words. */
 static sw_status refuse(const swi_leaf_division *d, const swi_state_part *leaf, size_t rule,
-                        const char *why, sw_error *err)
+                        const char *why, const char *behind, sw_error *err)
 {
     swi_quoted q, pattern;
     return swi_fail_at(
-        err, SW_ERR_UNSUPPORTED, "DCP-21", 0, "tensor \"%s\": %s (rule \"%s\")",
-        swi_quote_str(&q, leaf->name), why,
+        err, SW_ERR_UNSUPPORTED, "DCP-21", 0, "tensor \"%s\": %s %s %s (rule \"%s\")",
+        swi_quote_str(&q, leaf->name), why, d->of.what, behind,
         swi_quote_str(&pattern, swi_rules_pattern(swi_division_rules(d->division), rule)));
 }
 
@@ -292,7 +305,7 @@ sw_status swi_leaf_cut(swi_leaf_division *d, const swi_state_part *leaf, bool *w
     sw_tensor_info info;
     const char *name;
     swi_cut cut;
-    sw_catalog_tensor(sw_checkpoint_catalog(d->in->source), leaf->tensor->source, &info);
+    sw_catalog_tensor(sw_checkpoint_catalog(d->of.in->source), leaf->tensor->source, &info);
     *whole = info.role == SW_ROLE_OTHER || info.axes == 0 || info.elements == 0;
     if (*whole)
         return SW_OK;
@@ -304,21 +317,19 @@ sw_status swi_leaf_cut(swi_leaf_division *d, const swi_state_part *leaf, bool *w
     if (st != SW_OK)
         return st;
     d->used[cut.rule] = true;
-    if (cut.axes != info.axes && !d->flat_too)
-        return refuse(d, leaf, cut.rule,
-                      "a flat row of elements is no box of it, as a DCP folder has them; use dims",
-                      err);
+    if (cut.axes != info.axes && !d->of.flat_too)
+        return refuse(d, leaf, cut.rule, "a flat row of elements is no box of it, as",
+                      "has them; use dims", err);
     if (cut.overlap)
-        return refuse(d, leaf, cut.rule,
-                      "ranks hold some of the same elements beside others, and a DCP folder has "
-                      "each once",
-                      err);
+        return refuse(d, leaf, cut.rule, "ranks hold some of the same elements beside others, and",
+                      "has each once", err);
     *out = cut;
     return SW_OK;
 }
 
 sw_status swi_leaf_division_say(const swi_leaf_division *d, sw_error *err)
 {
-    return d->in->rules == NULL ? SW_OK
-                                : swi_rules_say_unused(d->in->rules, d->used, d->in->report, err);
+    return d->of.in->rules == NULL
+               ? SW_OK
+               : swi_rules_say_unused(d->of.in->rules, d->used, d->of.in->report, err);
 }

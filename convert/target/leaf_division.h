@@ -12,9 +12,20 @@
 
 #define SWI_TARGET_RANKS_MAX 16384U
 
-typedef struct swi_leaf_division {
+/* What is divided, and how messages call it. The texts are borrowed. */
+typedef struct swi_leaf_division_in {
     const swi_target_in *in;
-    bool flat_too;  /* intervals of the flattened tensor are parts like any */
+    const char *target;       /* "dcp" */
+    const char *what;         /* "a DCP folder" */
+    const char *more_options; /* that there are besides: "codec=planes" */
+    bool flat_too;            /* intervals of the flattened tensor are parts like any */
+} swi_leaf_division_in;
+
+/* For a DCP folder, and files of ranks in its place. */
+swi_leaf_division_in swi_leaf_division_dcp(const swi_target_in *in);
+
+typedef struct swi_leaf_division {
+    swi_leaf_division_in of;
     swi_rules *own; /* of rows; NULL: the rules are given */
     swi_division *division;
     uint32_t ranks; /* of all axes */
@@ -31,10 +42,10 @@ typedef struct swi_leaf_division {
 
 /*
  * From the target's options (ranks=N or dp=N, replicate=R, tp=T and the other axes of a layout),
- * --layout and the model. SW_ERR_ARG tells what is wrong with them. `flat_too`: see above.
+ * --layout and the model. SW_ERR_ARG tells what is wrong with them.
  */
-SW_MUST_USE sw_status swi_leaf_division_make(const swi_target_in *in, bool flat_too,
-                                             swi_leaf_division *out, sw_error *err);
+SW_MUST_USE sw_status swi_leaf_division_make(const swi_leaf_division_in *in, swi_leaf_division *out,
+                                             sw_error *err);
 void swi_leaf_division_end(swi_leaf_division *d);
 /*
  * How the tensor of this leaf is cut. *whole: it is not, and any rank may write it; `out` is not

@@ -1,6 +1,7 @@
 #include "torch/placements.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/error.h"
 
@@ -68,4 +69,33 @@ void swi_place_axes(const swi_cut_axis *axes, uint32_t count, swi_placements *ou
                                      .dim = axes[a].dim,
                                      .split_factor = factor};
     }
+}
+
+static bool is_box(const swi_local *local, uint32_t axes, const int64_t *offset,
+                   const int64_t *length)
+{
+    bool empty = false;
+    if (local->axes != axes || local->count > 1)
+        return false;
+    for (uint32_t k = 0; k < axes; k++) {
+        empty = empty || length[k] == 0;
+        if (local->shape[k] != length[k])
+            return false;
+    }
+    return empty || memcmp(local->parts[0].offset, offset, axes * sizeof *offset) == 0;
+}
+
+bool swi_placed_is_cut(const swi_placements *placements, const swi_cut *cut, uint32_t axes,
+                       const int64_t *shape)
+{
+    const uint64_t ranks = cut->holdings * cut->copies;
+    for (uint64_t rank = 0; rank < ranks; rank++) {
+        int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES];
+        swi_local local;
+        swi_cut_local(cut, swi_cut_of_rank(cut, rank), &local);
+        if (swi_placed_box(placements, rank, axes, shape, offset, length, NULL) != SW_OK ||
+            !is_box(&local, axes, offset, length))
+            return false;
+    }
+    return true;
 }

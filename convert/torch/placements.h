@@ -40,4 +40,9 @@ SW_MUST_USE sw_status swi_placed_box(const swi_placements *placements, uint64_t 
  */
 void swi_place_axes(const swi_cut_axis *axes, uint32_t count, swi_placements *out);
 
+/* Whether the placements give every rank of the cut's division the one box that the cut gives it.
+ */
+bool swi_placed_is_cut(const swi_placements *placements, const swi_cut *cut, uint32_t axes,
+                       const int64_t *shape);
+
 #endif

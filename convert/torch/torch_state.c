@@ -175,17 +175,9 @@ sw_status swi_torch_value(const sw_checkpoint *checkpoint, size_t i, sw_value_gr
                           sw_value *root, sw_error *err)
 {
     const swi_torch_kept *kept = swi_checkpoint_kept(checkpoint);
-    sw_value_graph *made = NULL;
     if (i >= kept->value_count)
         return swi_fail(err, SW_ERR_ARG, "value %zu is not in the catalog", i);
     const swi_torch_value_at *at = &kept->values[i];
-    sw_status st = swi_graph_make(&kept->limits, &made, err);
-    if (st == SW_OK)
-        st = swi_graph_copy(made, kept->objects[at->object].graph, at->node, NULL, NULL, root, err);
-    if (st != SW_OK) {
-        sw_value_graph_free(made);
-        return st;
-    }
-    *graph = made;
-    return SW_OK;
+    return swi_graph_copy_out(kept->objects[at->object].graph, at->node, &kept->limits, graph, root,
+                              err);
 }

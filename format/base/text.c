@@ -279,3 +279,10 @@ bool swi_glob_match(const char *pattern, const char *text)
         pattern++;
     return *pattern == '\0';
 }
+
+int swi_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}

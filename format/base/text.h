@@ -4,6 +4,9 @@
 
 #include "shardwright_format.h"
 
+/* Of a hexadecimal digit, lower case alone; -1: it is none. */
+int swi_hex_digit(char c);
+
 bool swi_utf8_valid(const void *text, size_t size);
 /* Bytes of the longest prefix that is valid: where the first wrong character begins. */
 size_t swi_utf8_prefix(const void *text, size_t size);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 
 struct swi_hasher {
     EVP_MD *algorithm; /* fetched once: a fetch costs more than a small message */
@@ -68,6 +69,20 @@ sw_status swi_hasher_end(swi_hasher *hasher, swi_digest *out, sw_error *err)
     return SW_OK;
 }
 
+sw_status swi_digest_bytes(const swi_bytes *parts, size_t count, swi_digest *out, sw_error *err)
+{
+    swi_hasher *hasher = NULL;
+    sw_status status = swi_hasher_make(&hasher, err);
+    if (status == SW_OK)
+        status = swi_hasher_begin(hasher, err);
+    for (size_t i = 0; i < count && status == SW_OK; i++)
+        status = swi_hasher_add(hasher, parts[i].data, parts[i].size, err);
+    if (status == SW_OK)
+        status = swi_hasher_end(hasher, out, err);
+    swi_hasher_free(hasher);
+    return status;
+}
+
 void swi_digest_text(const swi_digest *digest, char text[SWI_DIGEST_TEXT])
 {
     static const char hex[] = "0123456789abcdef";
@@ -78,20 +93,13 @@ void swi_digest_text(const swi_digest *digest, char text[SWI_DIGEST_TEXT])
     text[2 * SWI_DIGEST_BYTES] = '\0';
 }
 
-static int nibble(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool swi_digest_parse(const char *text, size_t size, swi_digest *out)
 {
     swi_digest digest;
     if (size != 2 * (size_t)SWI_DIGEST_BYTES)
         return false;
     for (size_t i = 0; i < SWI_DIGEST_BYTES; i++) {
-        int high = nibble(text[2 * i]), low = nibble(text[2 * i + 1]);
+        int high = swi_hex_digit(text[2 * i]), low = swi_hex_digit(text[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
         digest.bytes[i] = (uint8_t)(high << 4 | low);

@@ -20,6 +20,14 @@ SW_MUST_USE sw_status swi_hasher_add(swi_hasher *hasher, const void *data, size_
                                      sw_error *err);
 SW_MUST_USE sw_status swi_hasher_end(swi_hasher *hasher, swi_digest *out, sw_error *err);
 
+/* Of these bytes, one after the other. */
+typedef struct swi_bytes {
+    const void *data;
+    size_t size;
+} swi_bytes;
+SW_MUST_USE sw_status swi_digest_bytes(const swi_bytes *parts, size_t count, swi_digest *out,
+                                       sw_error *err);
+
 void swi_digest_text(const swi_digest *digest, char text[SWI_DIGEST_TEXT]); /* lower-case hex */
 bool swi_digest_parse(const char *text, size_t size, swi_digest *out);
 

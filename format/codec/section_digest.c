@@ -55,18 +55,8 @@ static sw_status hash_root(const section *s, swi_digest *out, sw_error *err)
     uint8_t head[9] = {TAG};
     for (size_t i = 0; i < 8; i++)
         head[1 + i] = (uint8_t)((uint64_t)s->size >> (8 * i));
-    swi_hasher *hasher = NULL;
-    sw_status status = swi_hasher_make(&hasher, err);
-    if (status == SW_OK)
-        status = swi_hasher_begin(hasher, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, head, sizeof head, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, s->digests, s->blocks * sizeof *s->digests, err);
-    if (status == SW_OK)
-        status = swi_hasher_end(hasher, out, err);
-    swi_hasher_free(hasher);
-    return status;
+    const swi_bytes parts[] = {{head, sizeof head}, {s->digests, s->blocks * sizeof *s->digests}};
+    return swi_digest_bytes(parts, 2, out, err);
 }
 
 static sw_status run(section *s, uint32_t threads, swi_digest *out, sw_error *err)

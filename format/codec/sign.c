@@ -215,7 +215,6 @@ static bool set_usual_form(EVP_PKEY *pkey)
 sw_status swi_key_hint(const swi_key *key, char hint[SWI_DIGEST_TEXT], sw_error *err)
 {
     char *text = NULL;
-    swi_hasher *hasher = NULL;
     swi_digest digest;
     BIO *bio = is_ready() ? BIO_new(BIO_s_mem()) : NULL;
     bool good = bio != NULL && (!swi_key_is_ec(key) || set_usual_form(key->pkey)) &&
@@ -223,16 +222,9 @@ sw_status swi_key_hint(const swi_key *key, char hint[SWI_DIGEST_TEXT], sw_error 
     long size = good ? BIO_get_mem_data(bio, &text) : 0;
     sw_status status = size > 0 ? SW_OK : fail_crypto(err, "write a public key");
     if (status == SW_OK)
-        status = swi_hasher_make(&hasher, err);
-    if (status == SW_OK)
-        status = swi_hasher_begin(hasher, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, text, (size_t)size, err);
-    if (status == SW_OK)
-        status = swi_hasher_end(hasher, &digest, err);
+        status = swi_digest_bytes(&(swi_bytes){text, (size_t)size}, 1, &digest, err);
     if (status == SW_OK)
         swi_digest_text(&digest, hint);
-    swi_hasher_free(hasher);
     BIO_free(bio);
     return status;
 }

@@ -60,13 +60,6 @@ static bool text_of(const reading *r, sw_value v, const char **text, size_t *siz
 /* ---- leaves ------------------------------------------------------------------------------------
  */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static sw_status read_hex(reading *r, const char *text, size_t size)
 {
     sw_status st = SW_OK;
@@ -74,7 +67,7 @@ static sw_status read_hex(reading *r, const char *text, size_t size)
     if (size % 2 != 0)
         return wrong(r, "half a byte of hexadecimal digits");
     for (size_t i = 0; st == SW_OK && i < size; i += 2) {
-        int a = hex_digit(text[i]), b = hex_digit(text[i + 1]);
+        int a = swi_hex_digit(text[i]), b = swi_hex_digit(text[i + 1]);
         if (a < 0 || b < 0)
             return wrong(r, "no hexadecimal digits");
         st = swi_buf_u8(&r->bytes, (uint8_t)(a * 16 + b), r->err);
@@ -102,7 +95,7 @@ static sw_status get_double(const reading *r, sw_value v, double *out)
     else if (size != 16)
         return wrong(r, "\"$float\" is none of nan, inf, -inf and 16 digits");
     for (size_t i = 0; size == 16 && i < size; i++) {
-        int d = hex_digit(text[i]);
+        int d = swi_hex_digit(text[i]);
         if (d < 0)
             return wrong(r, "\"$float\" is none of nan, inf, -inf and 16 digits");
         bits = bits << 4 | (unsigned)d;
@@ -214,13 +207,12 @@ static sw_status read_tagged_leaf(reading *r, const char *tag, sw_value v, sw_va
 /* ---- containers --------------------------------------------------------------------------------
  */
 
-static sw_status know(reading *r, int64_t id, sw_value v)
+static void know(reading *r, int64_t id, sw_value v)
 {
     if (id >= 0) {
         r->ids[id] = v;
         r->known[id] = true;
     }
-    return SW_OK;
 }
 
 static sw_status open_frame(reading *r, sw_value_kind kind, sw_value text, bool pairs, int64_t id)
@@ -237,7 +229,7 @@ static sw_status open_frame(reading *r, sw_value_kind kind, sw_value text, bool 
     else if (kind == SW_VALUE_DICT)
         st = swi_graph_dict(r->g, &f.made, r->err);
     if (st == SW_OK && (kind == SW_VALUE_LIST || kind == SW_VALUE_SET || kind == SW_VALUE_DICT))
-        st = know(r, id, f.made);
+        know(r, id, f.made);
     if (st == SW_OK)
         st = swi_grow_array((void **)&r->frames, &r->frame_capacity, r->depth + 1,
                             sizeof *r->frames, r->err);
@@ -420,7 +412,7 @@ static sw_status finish(reading *r)
     else
         st = swi_graph_sequence(r->g, f.kind, parts, n, &made, r->err);
     if (st == SW_OK)
-        st = know(r, f.id, made);
+        know(r, f.id, made);
     r->value_count = f.base;
     return st == SW_OK ? push_value(r, made) : st;
 }

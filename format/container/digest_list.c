@@ -207,13 +207,6 @@ static bool get_word(swi_cursor *line, const char *word)
     return true;
 }
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* DIG-11: the rest of the line, unescaped, into p->text. */
 static sw_status get_name(parser *p, swi_cursor *line, sw_error *err)
 {
@@ -223,10 +216,10 @@ static sw_status get_name(parser *p, swi_cursor *line, sw_error *err)
     while (status == SW_OK && swi_get_u8(line, &c)) {
         const uint8_t *code;
         if (c == '\\') {
-            if (!swi_get_bytes(line, 3, &code) || code[0] != 'x' || hex_digit(code[1]) < 0 ||
-                hex_digit(code[2]) < 0)
+            if (!swi_get_bytes(line, 3, &code) || code[0] != 'x' ||
+                swi_hex_digit((char)code[1]) < 0 || swi_hex_digit((char)code[2]) < 0)
                 return bad_line(p, "DIG-11", "a backslash that is no \\xNN", err);
-            c = (uint8_t)(hex_digit(code[1]) << 4 | hex_digit(code[2]));
+            c = (uint8_t)(swi_hex_digit((char)code[1]) << 4 | swi_hex_digit((char)code[2]));
             if (is_plain(c) || c == '\0')
                 return bad_line(p, "DIG-11", "an escaped byte that needs none", err);
         } else if (!is_plain(c)) {

@@ -87,6 +87,11 @@ typedef sw_status (*swi_graph_map_fn)(void *ctx, const sw_value_graph *from, sw_
 SW_MUST_USE sw_status swi_graph_copy(sw_value_graph *to, const sw_value_graph *from, sw_value v,
                                      swi_graph_map_fn map, void *ctx, sw_value *out, sw_error *err);
 
+/* A copy in a new graph, to be freed by the caller. */
+SW_MUST_USE sw_status swi_graph_copy_out(const sw_value_graph *from, sw_value v,
+                                         const sw_limits *limits, sw_value_graph **graph,
+                                         sw_value *root, sw_error *err);
+
 /*
  * Numbered references to nodes (a pickle's memo), for the time of reading: put sets one (again),
  * replace makes the reference to `old`, if there is one, refer to another node; forget ends it.

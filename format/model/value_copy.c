@@ -265,3 +265,18 @@ sw_status swi_graph_copy(sw_value_graph *to, const sw_value_graph *from, sw_valu
     free(c.dicts.items);
     return status;
 }
+
+sw_status swi_graph_copy_out(const sw_value_graph *from, sw_value v, const sw_limits *limits,
+                             sw_value_graph **graph, sw_value *root, sw_error *err)
+{
+    sw_value_graph *made = NULL;
+    sw_status st = swi_graph_make(limits, &made, err);
+    if (st == SW_OK)
+        st = swi_graph_copy(made, from, v, NULL, NULL, root, err);
+    if (st != SW_OK) {
+        sw_value_graph_free(made);
+        return st;
+    }
+    *graph = made;
+    return SW_OK;
+}

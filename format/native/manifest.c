@@ -151,18 +151,8 @@ sw_status swi_manifest_root(const uint8_t *data, size_t size, size_t root_at, sw
                             sw_error *err)
 {
     size_t behind = root_at + SWI_MANIFEST_ROOT_BYTES;
-    swi_hasher *hasher = NULL;
-    sw_status status = swi_hasher_make(&hasher, err);
-    if (status == SW_OK)
-        status = swi_hasher_begin(hasher, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, data, root_at, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, data + behind, size - 1 - behind, err);
-    if (status == SW_OK)
-        status = swi_hasher_end(hasher, out, err);
-    swi_hasher_free(hasher);
-    return status;
+    const swi_bytes parts[] = {{data, root_at}, {data + behind, size - 1 - behind}};
+    return swi_digest_bytes(parts, 2, out, err);
 }
 
 /* ---- writing: the members of every object in ascending order ------------------------------- */

@@ -60,19 +60,8 @@ sw_status swi_shard_digest(const uint8_t head[SWI_NATIVE_HEAD_BYTES],
                            const uint8_t foot[SWI_NATIVE_FOOT_BYTES], swi_digest *out,
                            sw_error *err)
 {
-    swi_hasher *hasher;
-    sw_status status = swi_hasher_make(&hasher, err);
-    if (status != SW_OK)
-        return status;
-    status = swi_hasher_begin(hasher, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, head, SWI_NATIVE_HEAD_BYTES, err);
-    if (status == SW_OK)
-        status = swi_hasher_add(hasher, foot, SWI_NATIVE_FOOT_BYTES, err);
-    if (status == SW_OK)
-        status = swi_hasher_end(hasher, out, err);
-    swi_hasher_free(hasher);
-    return status;
+    const swi_bytes parts[] = {{head, SWI_NATIVE_HEAD_BYTES}, {foot, SWI_NATIVE_FOOT_BYTES}};
+    return swi_digest_bytes(parts, 2, out, err);
 }
 
 /* ---- the index ----------------------------------------------------------------------------- */
