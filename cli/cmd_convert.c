@@ -18,6 +18,7 @@ static const char convert_help[] =
     "  --to hf[:shard=SIZE]   Hugging Face safetensors (shards of 5GB by default)\n"
     "  --to dcp[:ranks=N][,replicate=R][,tp=T]   a DCP folder, with all (also fsdp2:dp=N)\n"
     "  --to fsdp2:dp=N,files=ranks               a torch.save of DTensors for each rank\n"
+    "  --to native[:ranks=N][,codec=planes|zstd|stored]   Shardwright's own format, with all\n"
     "  --to torch[:form=zip|legacy]       one file of torch.save, with the same (also ddp)\n"
     "  --to fsdp1:dp=N,mode=sharded|full|local   FSDP1's state dicts (specs/fsdp1.md)\n"
     "  --to vllm:tp=N[,part=SIZE]         N ranks' files for vLLM's sharded_state, weights\n"
