@@ -15,6 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import _cli
 from _cli import BINARY, Run, expect, write_st
 
+# A fast disk is done before most signals come.
+ATTEMPTS = 300
 ARGV = ["convert", "source", "out", "--to", "hf:shard=4MB", "--threads", "1"]
 
 
@@ -45,7 +47,7 @@ def interrupted(number):
 
 
 def check_signal(number, want):
-    for _ in range(20):
+    for _ in range(ATTEMPTS):
         result = interrupted(number)
         if result is not None:
             break
@@ -97,7 +99,7 @@ def on_terminal():
 
 
 def check_progress():
-    for _ in range(20):
+    for _ in range(ATTEMPTS):
         code, out, said = on_terminal()
         expect("a run on a terminal", code == 0 and out.endswith("done: out\n"), out)
         if said:
