@@ -23,6 +23,7 @@
 #include "plan_show.h"
 #include "select/select.h"
 #include "select/ties.h"
+#include "source/held.h"
 #include "source/identity.h"
 #include "state/values.h"
 #include "target/publish.h"
@@ -202,6 +203,27 @@ static sw_status refuse_defects(const job *j, sw_error *err)
                     "--only converts what is whole",
                     file, file[0] ? ": " : "", tensor[0] ? "\"" : "", tensor,
                     tensor[0] ? "\": " : "", f->message);
+}
+
+/* NAT-7: terms that are not added up are no elements yet, and have no digest. */
+static sw_status refuse_terms(const job *j, sw_error *err)
+{
+    const bool held = j->target.framework->holds_terms;
+    for (uint32_t i = 0; i < swi_checkpoint_own_tensors(j->source); i++) {
+        sw_tensor_info info;
+        swi_held tensor;
+        swi_quoted q;
+        if ((held && j->options->digests == NULL) || !swi_held_tensor(j->source, i, &tensor) ||
+            !tensor.partial)
+            continue;
+        sw_catalog_tensor(sw_checkpoint_catalog(j->source), i, &info);
+        return swi_fail_at(err, SW_ERR_UNSUPPORTED, "NAT-7", 0,
+                           "tensor \"%s\": its ranks hold terms of it that are not added up "
+                           "(Partial), %s; reduce it before it is saved",
+                           swi_quote_str(&q, info.name),
+                           held ? "which have no digest" : "and native alone keeps them");
+    }
+    return SW_OK;
 }
 
 /* The one floating-point type of the tensors to be written, or SW_DTYPE_NONE. */
@@ -573,6 +595,8 @@ static sw_status prepare(job *j, sw_error *err)
         sw_report_sort(j->report);
         st = refuse_defects(j, err);
     }
+    if (st == SW_OK)
+        st = refuse_terms(j, err);
     if (st == SW_OK)
         st = select_parts(j, err);
     if (st == SW_OK)

@@ -181,6 +181,7 @@ typedef struct swi_reshape_in {
 } swi_reshape_in;
 
 struct swi_vouched;
+struct swi_held_ops;
 
 /* What verifying gives a framework to work with. */
 typedef struct swi_audit_in {
@@ -221,6 +222,8 @@ typedef struct swi_framework {
     sw_status (*audit)(const swi_audit_in *in, sw_error *err);
     /* The saved state dict (state.h). NULL: one dict from names to tensors. */
     sw_status (*state)(const sw_checkpoint *checkpoint, struct swi_state *out, sw_error *err);
+    /* How the ranks that saved it hold its tensors (source/held.h). NULL: it does not tell. */
+    const struct swi_held_ops *held;
     /* Value i of the catalog, where values are no blobs of their own; NULL: they are. */
     sw_status (*value)(const sw_checkpoint *checkpoint, size_t i, sw_value_graph **graph,
                        sw_value *root, sw_error *err);
@@ -239,9 +242,10 @@ typedef struct swi_framework {
     /* NULL: not a target. Whether it holds optimizer state, and values. */
     sw_status (*layout)(const swi_target_in *in, swi_layout *layout, sw_error *err);
     bool holds_optimizer, holds_values;
-    bool divides;  /* its ranks hold parts of tensors: a layout may say which */
-    bool wraps;    /* of a layout it wants the wrapped modules (units), and no rules */
-    bool one_file; /* what it lays out is published as one file, not as a folder */
+    bool divides;     /* its ranks hold parts of tensors: a layout may say which */
+    bool holds_terms; /* tensors whose terms are not added up too (swi_held.partial) */
+    bool wraps;       /* of a layout it wants the wrapped modules (units), and no rules */
+    bool one_file;    /* what it lays out is published as one file, not as a folder */
     const struct swi_framework *reader; /* that reads what it lays out; NULL: itself */
 } swi_framework;
 

@@ -556,8 +556,10 @@ SW_API SW_MUST_USE sw_status sw_convert(const char *source, const char *dest,
 typedef struct sw_save sw_save;
 
 typedef struct sw_save_options {
-    bool in_order; /* tensors come in the order in which their modules register them: targets that
-                      number the parameters of optimizers need it */
+    bool in_order;  /* tensors come in the order in which their modules register them: targets that
+                       number the parameters of optimizers need it */
+    uint32_t ranks; /* 1 to 16384: parts of tensors, and some values, are those of so many ranks.
+                       0: nothing is said of ranks */
     const sw_limits *limits; /* NULL: defaults */
 } sw_save_options;
 
@@ -566,24 +568,82 @@ SW_API SW_MUST_USE sw_status sw_save_begin(const sw_save_options *options, sw_sa
                                            sw_error *err);
 SW_API void sw_save_free(sw_save *save);
 
-/* A tensor, or a box of one. */
+/* Ranks in a grid, as a DeviceMesh has them: they are called by their place, row-major. */
+#define SW_MESH_AXES_MAX 8
+typedef struct sw_mesh {
+    uint32_t axes;                      /* 1 to SW_MESH_AXES_MAX, the slowest first */
+    const char *name[SW_MESH_AXES_MAX]; /* distinct */
+    uint64_t size[SW_MESH_AXES_MAX];    /* at least 1 */
+    const uint32_t *ranks; /* in the order of their places; NULL: from 0 on, without gaps */
+} sw_mesh;
+
+typedef enum sw_placement_kind {
+    SW_REPLICATE = 0,
+    SW_SHARD,         /* of `dim`, in parts as torch.chunk makes them: the last may be empty */
+    SW_STRIDED_SHARD, /* likewise, where later axes of the mesh have divided it `split_factor` times
+                         already (FSDP over TP) */
+    SW_PARTIAL        /* each rank has a term of all of it: they are still to be reduced by `op` */
+} sw_placement_kind;
+
+#define SW_PLACEMENT_OP_MAX 32
+typedef struct sw_placement {
+    sw_placement_kind kind;
+    uint32_t dim;          /* of SW_SHARD, SW_STRIDED_SHARD */
+    uint64_t split_factor; /* of SW_STRIDED_SHARD */
+    const char *op;        /* of SW_PARTIAL: "sum", "avg" ...; 1 to 32 letters, digits and '_' */
+} sw_placement;
+
+/* How the ranks of a mesh hold a tensor, as a DTensor says it: a placement for each axis. */
+typedef struct sw_placed {
+    const sw_mesh *mesh;
+    sw_placement at[SW_MESH_AXES_MAX];
+} sw_placed;
+
+/* Which elements of a tensor there are. */
+typedef enum sw_part {
+    SW_PART_WHOLE = 0, /* all */
+    SW_PART_BOX,       /* offset, length: by axis */
+    SW_PART_FLAT,      /* [offset[0], offset[0] + length[0]) of its elements in row-major order */
+    SW_PART_PLACED     /* what `placed` gives to `rank`, perhaps none */
+} sw_part;
+
+/* A tensor, or what one rank holds of it. */
 typedef struct sw_tensor_data {
     const char *name;
     sw_dtype dtype;
     uint32_t axes;
     int64_t shape[SW_MAX_AXES]; /* of the whole tensor */
-    const void *data; /* its elements, or those of the box: row-major, little-endian, no gaps */
-    bool is_box;
-    int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES];
+    const void *data; /* the elements of the part: row-major, little-endian, no gaps; NULL where
+                         there are none */
+    sw_part part;
+    int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES]; /* in elements; empty parts may be given */
+    uint32_t rank;           /* that holds it: less than sw_save_options.ranks; 0 without these */
+    const sw_placed *placed; /* how all ranks hold it; NULL: nothing is said of that */
 } sw_tensor_data;
 
 /*
- * The struct and its name are copied; the elements are borrowed, and must stay as they are until
- * the save is freed, or no commit follows. Several boxes of one name are one tensor (same type and
- * shape); together they must hold each element once, which commit checks (INCOMPLETE, CONFLICT).
+ * The struct is copied with its name, placements and mesh; the elements are borrowed, and must stay
+ * as they are until the save is freed, or no commit follows. Several parts of one name are one
+ * tensor (same type, shape, placements and mesh; else CONFLICT). Together they must hold each
+ * element once, which commit checks (INCOMPLETE, CONFLICT); but
+ * - ranks that an SW_REPLICATE makes equal may all give what they hold: commit compares it
+ *   (CONFLICT), and it is written once;
+ * - ranks that an SW_PARTIAL makes different give each a term, of which the same is asked. The
+ *   native format keeps the terms and refuses to read them as a tensor; every other target refuses
+ *   them (UNSUPPORTED), and so do digests.
+ * With placements a part is SW_PART_PLACED, or the same box said out loud (else CONFLICT); only for
+ * an SW_STRIDED_SHARD whose factor is not what the later axes make is the box taken as it is
+ * (SW_PART_PLACED is UNSUPPORTED then), from one of the ranks that hold it.
  */
 SW_API SW_MUST_USE sw_status sw_save_tensor(sw_save *save, const sw_tensor_data *tensor,
                                             sw_error *err);
+/*
+ * The values that follow are those of this rank alone: they may differ from those of other ranks
+ * under the same name. -1, which is where a save begins: they are of all ranks. Where a target has
+ * one place for a value, it has that of all ranks, which comes first, or else the one of a single
+ * rank that came first. The leaves of a value that is a dict are values each.
+ */
+SW_API SW_MUST_USE sw_status sw_save_rank(sw_save *save, int64_t rank, sw_error *err);
 /* Values are copied. */
 SW_API SW_MUST_USE sw_status sw_save_int(sw_save *save, const char *name, int64_t value,
                                          sw_error *err);
@@ -598,11 +658,17 @@ SW_API SW_MUST_USE sw_status sw_save_bytes(sw_save *save, const char *name, cons
 /* Whatever JSON says: objects as dicts, arrays as lists, null as None. */
 SW_API SW_MUST_USE sw_status sw_save_json(sw_save *save, const char *name, const char *json,
                                           sw_error *err);
+/* Whatever specs/values.md says in its tagged JSON, tensors left out: {"$tuple":[1,2]},
+ * {"$float":"nan"}, {"$bytes":"AAE="}; it need not be canonical. */
+SW_API SW_MUST_USE sw_status sw_save_value(sw_save *save, const char *name, const char *text,
+                                           sw_error *err);
 
 /*
  * Writes it to `path` as options->to says ("native:codec=planes,ranks=2", "dcp:ranks=4", "hf"),
  * which appears whole or not at all; what sw_convert says of dest, findings, errors and options
- * holds (options->open is not used). Nothing of a failed commit is left. It may be called again.
+ * holds (options->open is not used). "native" that is not told how ranks divide tensors (no ranks=,
+ * no layout) has the ranks of sw_save_options, and of each tensor the parts and placements that
+ * were given. Nothing of a failed commit is left. It may be called again.
  * `report` and `out` may be NULL.
  */
 SW_API SW_MUST_USE sw_status sw_save_commit(sw_save *save, const char *path,

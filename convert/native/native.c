@@ -65,4 +65,5 @@ const swi_framework swi_framework_native = {
     .holds_optimizer = true,
     .holds_values = true,
     .divides = true,
+    .holds_terms = true,
 };

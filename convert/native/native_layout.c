@@ -10,6 +10,7 @@
 #include "codec/crc32.h"
 #include "native/native.h"
 #include "native/native_plan.h"
+#include "source/held.h"
 #include "target/leaf_division.h"
 #include "target/model_config.h"
 #include "target/st_file.h"
@@ -27,6 +28,7 @@ typedef struct laying {
     swi_layout *layout;
     swi_native_plan *plan;
     swi_leaf_division division;
+    bool keep; /* the division that the source has */
     swi_buf options;
     named_leaf *leaves; /* that are tensors, by table number */
 } laying;
@@ -75,6 +77,14 @@ static sw_status parse_level(const char *text, size_t size, int *out, sw_error *
     return SW_OK;
 }
 
+/* Where nothing else is asked for, ranks hold what they held in the source. */
+static sw_status keep_division(laying *l, sw_error *err)
+{
+    const uint32_t ranks = swi_held_ranks(l->in.source);
+    l->keep = ranks > 0 && l->options.size == 0 && l->in.rules == NULL;
+    return l->keep ? swi_buf_printf(&l->options, err, "ranks=%" PRIu32, ranks) : SW_OK;
+}
+
 /* Takes codec= and level= out; what is left tells how ranks divide tensors. */
 static sw_status take_options(laying *l, sw_error *err)
 {
@@ -93,6 +103,8 @@ static sw_status take_options(laying *l, sw_error *err)
                                 text);
         text += n + (text[n] == ',');
     }
+    if (st == SW_OK)
+        st = keep_division(l, err);
     if (st == SW_OK)
         st = swi_buf_u8(&l->options, 0, err);
     l->in.options = (const char *)l->options.data;
@@ -137,6 +149,7 @@ static sw_status list_tensors(laying *l, sw_error *err)
         const swi_chosen *c = leaf_of(l, i)->tensor;
         swi_native_tensor *t = &l->plan->tensors[i];
         sw_tensor_info info;
+        swi_held held;
         sw_catalog_tensor(sw_checkpoint_catalog(l->in.source), c->source, &info);
         *t = (swi_native_tensor){.name = c->name,
                                  .name_size = strlen(c->name),
@@ -144,11 +157,29 @@ static sw_status list_tensors(laying *l, sw_error *err)
                                  .role = info.role,
                                  .axes = info.axes};
         memcpy(t->shape, info.shape, sizeof t->shape);
+        if (swi_held_tensor(l->in.source, c->source, &held) && held.partial) {
+            t->axes = held.axes;
+            memcpy(t->shape, held.shape, sizeof t->shape);
+        }
     }
     return SW_OK;
 }
 
 /* ---- how tensors are divided ----------------------------------------------------------------- */
+
+static void set_placements(const swi_placements *placed, swi_native_layout *out)
+{
+    static const swi_native_placement_kind kinds[] = {[SWI_REPLICATE] = SWI_NATIVE_REPLICATE,
+                                                      [SWI_SHARD] = SWI_NATIVE_SHARD,
+                                                      [SWI_STRIDED_SHARD] =
+                                                          SWI_NATIVE_STRIDED_SHARD,
+                                                      [SWI_PARTIAL] = SWI_NATIVE_PARTIAL};
+    for (uint32_t a = 0; a < placed->axes; a++)
+        out->at[a] = (swi_native_placement){.kind = kinds[placed->at[a].kind],
+                                            .dim = placed->at[a].dim,
+                                            .factor = placed->at[a].split_factor,
+                                            .op = placed->at[a].op};
+}
 
 /* The mesh of the cut in the manifest; axes of one rank are left out unless all are. */
 static sw_status find_layout(laying *l, const swi_cut *cut, const swi_native_tensor *t,
@@ -165,20 +196,30 @@ static sw_status find_layout(laying *l, const swi_cut *cut, const swi_native_ten
             axes[count++] = all[a];
     swi_place_axes(axes, count, &placed);
     mesh.axes = count;
-    for (uint32_t a = 0; a < count; a++) {
-        static const swi_native_placement_kind kinds[] = {[SWI_REPLICATE] = SWI_NATIVE_REPLICATE,
-                                                          [SWI_SHARD] = SWI_NATIVE_SHARD,
-                                                          [SWI_STRIDED_SHARD] =
-                                                              SWI_NATIVE_STRIDED_SHARD};
+    for (uint32_t a = 0; a < count; a++)
         mesh.axis[a] = (swi_native_axis){.name = axes[a].name, .size = axes[a].size};
-        layout.at[a] = (swi_native_placement){.kind = kinds[placed.at[a].kind],
-                                              .dim = placed.at[a].dim,
-                                              .factor = placed.at[a].split_factor};
-    }
+    set_placements(&placed, &layout);
     if (cut->axes != t->axes)
         layout.kind = SWI_NATIVE_FLAT;
     else if (!swi_placed_is_cut(&placed, cut, t->axes, t->shape))
         layout.kind = SWI_NATIVE_BOXES;
+    return swi_native_plan_layout(l->plan, &layout, &mesh, out, err);
+}
+
+/* That of the source. */
+static sw_status held_layout(laying *l, const swi_held *held, uint32_t *out, sw_error *err)
+{
+    static const swi_native_layout_kind kinds[] = {[SWI_HELD_BOXES] = SWI_NATIVE_BOXES,
+                                                   [SWI_HELD_FLAT] = SWI_NATIVE_FLAT,
+                                                   [SWI_HELD_PLACED] = SWI_NATIVE_DTENSOR};
+    swi_native_mesh mesh = {0};
+    swi_native_layout layout = {.kind = kinds[held->kind]};
+    if (held->kind == SWI_HELD_PLACED) {
+        mesh.axes = held->placements.axes;
+        set_placements(&held->placements, &layout);
+    }
+    for (uint32_t a = 0; a < mesh.axes; a++)
+        mesh.axis[a] = (swi_native_axis){.name = held->names[a], .size = held->placements.size[a]};
     return swi_native_plan_layout(l->plan, &layout, &mesh, out, err);
 }
 
@@ -201,25 +242,54 @@ static uint32_t name_hash(const swi_native_tensor *t)
     return swi_crc32(0, t->name, t->name_size);
 }
 
+/* Adds what a rank writes of a tensor: its chunks are chosen here. */
+static sw_status add_piece(laying *l, uint32_t rank, swi_native_piece *piece, sw_error *err)
+{
+    const swi_native_tensor *t = &l->plan->tensors[piece->tensor];
+    swi_native_chunk_lengths(piece, piece->flat ? NULL : t->shape, sw_dtype_bytes(t->dtype));
+    return swi_native_plan_piece(l->plan, rank, piece, err);
+}
+
 /* Part p of what a rank holds. */
 static sw_status add_part(laying *l, uint32_t tensor, uint32_t rank, const swi_local *local,
                           size_t p, sw_error *err)
 {
-    const swi_native_tensor *t = &l->plan->tensors[tensor];
-    swi_native_piece piece = {
-        .tensor = tensor, .flat = local->axes != t->axes, .axes = local->axes};
+    swi_native_piece piece = {.tensor = tensor,
+                              .flat = local->axes != l->plan->tensors[tensor].axes,
+                              .axes = local->axes};
     memcpy(piece.offset, local->parts[p].offset, sizeof piece.offset);
     memcpy(piece.length, local->parts[p].length, sizeof piece.length);
-    swi_native_chunk_lengths(&piece, piece.flat ? NULL : t->shape, sw_dtype_bytes(t->dtype));
-    return swi_native_plan_piece(l->plan, rank, &piece, err);
+    return add_piece(l, rank, &piece, err);
+}
+
+/* Each part goes to one of the ranks that hold it, as it is. */
+static sw_status keep_tensor(laying *l, uint32_t tensor, const swi_held *held, sw_error *err)
+{
+    swi_native_tensor *t = &l->plan->tensors[tensor];
+    sw_status st = held_layout(l, held, &t->layout, err);
+    for (size_t i = 0; st == SW_OK && i < held->part_count; i++) {
+        swi_held_part part;
+        swi_held_part_at(l->in.source, leaf_of(l, tensor)->tensor->source, i, &part);
+        const uint32_t rank = part.ranks[name_hash(t) % part.rank_count];
+        swi_native_piece piece = {
+            .tensor = tensor, .term = part.term, .flat = part.flat, .axes = part.axes};
+        memcpy(piece.offset, part.offset, sizeof piece.offset);
+        memcpy(piece.length, part.length, sizeof piece.length);
+        st = add_piece(l, rank % l->division.ranks, &piece, err);
+    }
+    return st;
 }
 
 static sw_status divide_tensor(laying *l, uint32_t tensor, sw_error *err)
 {
     swi_native_tensor *t = &l->plan->tensors[tensor];
     swi_local local;
+    swi_held held;
     swi_cut cut;
     bool whole = false, empty = false;
+    if (swi_held_tensor(l->in.source, leaf_of(l, tensor)->tensor->source, &held) &&
+        (l->keep || held.partial))
+        return keep_tensor(l, tensor, &held, err);
     for (uint32_t k = 0; k < t->axes; k++)
         empty = empty || t->shape[k] == 0;
     sw_status st = swi_leaf_cut(&l->division, leaf_of(l, tensor), &whole, &cut, err);
@@ -256,24 +326,46 @@ static sw_status lay_shards(laying *l, sw_error *err)
     return st;
 }
 
+/* Terms that are not added up lie one behind the other in the source (swi_held.partial). */
+static void move_to_term(const sw_tensor_info *all, const swi_native_tensor *t,
+                         const swi_native_piece *piece, swi_piece *out)
+{
+    uint64_t elements = 0;
+    (void)swi_shape_elements(t->axes, t->shape, &elements);
+    if (all->elements == elements)
+        return;
+    out->view[0] = piece->flat ? (int64_t)all->elements : all->shape[0];
+    if (t->axes == 0 && !piece->flat) {
+        out->axes = 1;
+        out->length[0] = 1;
+        out->offset[0] = 0;
+    }
+    out->offset[0] +=
+        (int64_t)piece->term * (piece->flat || t->axes == 0 ? (int64_t)elements : t->shape[0]);
+}
+
 /* A part of a tensor, chunk by chunk; *chunk: the number of its first one in the file. */
 static sw_status lay_piece(const laying *l, const swi_native_writing *w,
                            const swi_native_piece *piece, uint64_t *chunk, sw_error *err)
 {
     const swi_native_tensor *t = &l->plan->tensors[piece->tensor];
     const uint32_t element = sw_dtype_bytes(t->dtype);
-    swi_piece made = {.axes = piece->axes};
+    swi_piece made = {0};
     uint64_t chunks = 0, elements = 0;
+    sw_tensor_info all;
     sw_status st = SW_OK;
+    (void)sw_catalog_tensor(sw_checkpoint_catalog(l->in.source),
+                            leaf_of(l, piece->tensor)->tensor->source, &all);
     (void)swi_native_grid_count(piece, element, &chunks);
     (void)swi_shape_elements(t->axes, t->shape, &elements);
-    if (piece->flat)
-        made.view[0] = (int64_t)elements;
-    else
-        memcpy(made.view, t->shape, sizeof made.view);
     for (uint64_t c = 0; st == SW_OK && c < chunks; c++, (*chunk)++) {
         uint64_t at = *chunk > 0 ? w->chunk_ends[*chunk - 1] : 0;
+        made.axes = piece->axes;
+        memcpy(made.view, t->shape, sizeof made.view);
+        if (piece->flat)
+            made.view[0] = (int64_t)elements;
         swi_native_grid_box(piece, c, made.offset, made.length);
+        move_to_term(&all, t, piece, &made);
         swi_piece_make_dense(&made, element);
         st = swi_layout_piece(l->layout, piece->tensor, w->file, at, w->chunk_ends[*chunk] - at,
                               &made, err);
@@ -296,13 +388,15 @@ static sw_status lay_tensors(laying *l, sw_error *err)
     sw_status st = SW_OK;
     for (uint32_t i = 0; st == SW_OK && i < l->plan->tensor_count; i++) {
         const swi_native_tensor *t = &l->plan->tensors[i];
+        sw_tensor_info all;
+        uint32_t id;
+        sw_catalog_tensor(sw_checkpoint_catalog(l->in.source), leaf_of(l, i)->tensor->source, &all);
         const swi_tensor_in in = {.name = t->name,
                                   .name_size = t->name_size,
                                   .dtype = t->dtype,
-                                  .axes = t->axes,
-                                  .shape = t->shape,
+                                  .axes = all.axes,
+                                  .shape = all.shape,
                                   .role = t->role};
-        uint32_t id;
         st = swi_target_tensor(l->layout, &in, leaf_of(l, i)->tensor, &id, err);
     }
     for (uint32_t r = 0; st == SW_OK && r < l->division.ranks; r++)

@@ -119,7 +119,8 @@ static bool same_layout(const swi_native_layout *a, const swi_native_layout *b, 
     bool same = a->kind == b->kind && (a->kind != SWI_NATIVE_DTENSOR || a->mesh == b->mesh);
     for (uint32_t k = 0; same && a->kind == SWI_NATIVE_DTENSOR && k < axes; k++)
         same = a->at[k].kind == b->at[k].kind && a->at[k].dim == b->at[k].dim &&
-               a->at[k].factor == b->at[k].factor;
+               a->at[k].factor == b->at[k].factor &&
+               (a->at[k].kind != SWI_NATIVE_PARTIAL || strcmp(a->at[k].op, b->at[k].op) == 0);
     return same;
 }
 
@@ -136,6 +137,10 @@ sw_status swi_native_plan_layout(swi_native_plan *plan, const swi_native_layout 
             return SW_OK;
     st = swi_grow_array((void **)&m->layouts, &plan->layout_capacity, m->layout_count + 1,
                         sizeof *m->layouts, err);
+    for (uint32_t a = 0; st == SW_OK && made.kind == SWI_NATIVE_DTENSOR && a < mesh->axes; a++)
+        if (made.at[a].kind == SWI_NATIVE_PARTIAL)
+            st = swi_arena_text(&plan->arena, made.at[a].op, strlen(made.at[a].op), &made.at[a].op,
+                                err);
     if (st == SW_OK)
         m->layouts[m->layout_count++] = made;
     return st;
@@ -264,6 +269,14 @@ static sw_status finish(void *ctx, uint64_t end, swi_buf *tail, sw_error *err)
     return st;
 }
 
+/* NAT-7: what its terms will be when they are added up has no digest yet. */
+static bool has_content(const swi_native_manifest *m, const swi_native_tensor *t)
+{
+    const swi_native_layout *layout = &m->layouts[t->layout];
+    return layout->kind != SWI_NATIVE_DTENSOR ||
+           !swi_native_layout_is_partial(layout, m->meshes[layout->mesh].axes);
+}
+
 static sw_status make_table(void *ctx, const swi_digest *digests, swi_buf *out, sw_error *err)
 {
     swi_native_plan *plan = ctx;
@@ -271,16 +284,20 @@ static sw_status make_table(void *ctx, const swi_digest *digests, swi_buf *out, 
     swi_digest_list list = {0};
     const size_t before = out->size;
     sw_status st = SW_OK;
+    m->has_content = true;
     for (uint32_t i = 0; st == SW_OK && i < plan->tensor_count; i++) {
         swi_native_tensor *t = &plan->tensors[i];
-        t->has_digest = true;
+        t->has_digest = has_content(m, t);
+        m->has_content = m->has_content && t->has_digest;
+        if (!t->has_digest)
+            continue;
         t->digest = digests[i];
         st = swi_digest_list_add(&list, t->name, t->name_size, &t->digest, err);
     }
     if (st == SW_OK)
         st = swi_digest_list_end(&list, err);
-    m->has_content = true;
-    m->content = list.root;
+    if (m->has_content)
+        m->content = list.root;
     swi_digest_list_free(&list);
     if (st == SW_OK)
         st = swi_native_table_write(plan->tensors, plan->tensor_count, out, err);

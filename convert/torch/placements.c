@@ -5,6 +5,12 @@
 
 #include "base/error.h"
 
+bool swi_placed_divides(const swi_placements *p, uint32_t axis, uint32_t dim)
+{
+    const swi_placement_kind kind = p->at[axis].kind;
+    return (kind == SWI_SHARD || kind == SWI_STRIDED_SHARD) && p->at[axis].dim == dim;
+}
+
 /*
  * The axes of the mesh that divide dimension d, in the order in which they do: plain ones from left
  * to right, then strided ones from right to left, each of which says how many parts there are then.
@@ -22,7 +28,7 @@ static sw_status order_of(const swi_placements *p, uint32_t d, uint32_t order[SW
         if (p->at[a].kind != SWI_STRIDED_SHARD || p->at[a].dim != d)
             continue;
         for (uint32_t b = a + 1; b < p->axes; b++)
-            if (p->at[b].kind != SWI_REPLICATE && p->at[b].dim == d)
+            if (swi_placed_divides(p, b, d))
                 parts *= p->size[b];
         if (parts != p->at[a].split_factor)
             return swi_fail(err, SW_ERR_UNSUPPORTED,

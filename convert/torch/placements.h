@@ -8,13 +8,15 @@
 typedef enum swi_placement_kind {
     SWI_REPLICATE = 0,
     SWI_SHARD,
-    SWI_STRIDED_SHARD /* divides what later axes of the mesh divide first (FSDP over TP) */
+    SWI_STRIDED_SHARD, /* divides what later axes of the mesh divide first (FSDP over TP) */
+    SWI_PARTIAL        /* each has a term of all of it, which are still to be reduced */
 } swi_placement_kind;
 
 typedef struct swi_placement {
     swi_placement_kind kind;
-    uint32_t dim;          /* of the tensor */
+    uint32_t dim;          /* of the tensor: of SHARD and STRIDED_SHARD */
     uint64_t split_factor; /* of STRIDED_SHARD */
+    const char *op;        /* of PARTIAL: "sum" */
 } swi_placement;
 
 /* A placement for each axis of a mesh. */
@@ -23,6 +25,9 @@ typedef struct swi_placements {
     uint64_t size[SWI_MESH_AXES_MAX];    /* of the mesh, each at least 1 */
     swi_placement at[SWI_MESH_AXES_MAX]; /* dim is checked by whoever fills it */
 } swi_placements;
+
+/* Whether an axis of the mesh divides dimension `dim`. */
+bool swi_placed_divides(const swi_placements *placements, uint32_t axis, uint32_t dim);
 
 /*
  * The box of the rank with this number in the mesh (row-major), as torch.chunk divides; it may be

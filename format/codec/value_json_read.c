@@ -118,7 +118,9 @@ static sw_status read_bytes(reading *r, const char *text, size_t size, bool arra
 static sw_status read_tensor(const reading *r, const char *text, size_t size, sw_value *out)
 {
     swi_quoted q;
-    int64_t index = r->find != NULL ? r->find(r->ctx, text, size) : -1;
+    if (r->find == NULL)
+        return wrong(r, "\"$tensor\" where there are no tensors");
+    int64_t index = r->find(r->ctx, text, size);
     if (index < 0)
         return swi_fail(r->err, SW_ERR_CORRUPT, "there is no tensor \"%s\"",
                         swi_quote(&q, text, size));
@@ -273,7 +275,8 @@ static sw_status take_id(reading *r, sw_value dict, sw_value *inner, int64_t *id
     return st;
 }
 
-/* A tag of at most 15 bytes, terminated; false: the dict is plain. */
+/* A tag of at most 15 bytes, terminated; false: the dict is plain. No tag holds the character 0: a
+ * text that does is as good as none, "$". */
 static bool tag_of(const reading *r, sw_value dict, char tag[16], sw_value *inner)
 {
     sw_value key;
@@ -282,6 +285,7 @@ static bool tag_of(const reading *r, sw_value dict, char tag[16], sw_value *inne
     if (!sw_value_pair(r->j, dict, 0, &key, inner) || !text_of(r, key, &text, &size) || size == 0 ||
         text[0] != '$')
         return false;
+    size = memchr(text, 0, size) != NULL ? 1 : size;
     size = size < 15 ? size : 15;
     memcpy(tag, text, size);
     tag[size] = '\0';

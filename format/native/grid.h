@@ -10,6 +10,7 @@ typedef struct swi_native_piece {
     bool flat;       /* an interval of the flattened tensor: one axis */
     uint32_t axes;
     int64_t offset[SW_MAX_AXES], length[SW_MAX_AXES], chunk[SW_MAX_AXES];
+    uint64_t term; /* for whoever lays it out: of a Partial tensor, which one of its terms */
 } swi_native_piece;
 
 /*

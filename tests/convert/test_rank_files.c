@@ -50,8 +50,9 @@ static void boxes_cover_once(void **state)
 static void strided_rows(void **state)
 {
     (void)state;
-    swi_placements p = {
-        .axes = 2, .size = {2, 2}, .at = {{SWI_STRIDED_SHARD, 0, 2}, {SWI_SHARD, 0, 0}}};
+    swi_placements p = {.axes = 2,
+                        .size = {2, 2},
+                        .at = {{SWI_STRIDED_SHARD, 0, 2, NULL}, {SWI_SHARD, 0, 0, NULL}}};
     static const int64_t shape[] = {8, 2};
     static const int64_t first[] = {0, 4, 2, 6};
     int64_t o[2], n[2];
@@ -85,7 +86,8 @@ static void uneven_rows(void **state)
                  {INT64_MAX, 2, 1, INT64_MAX / 2 + 1, INT64_MAX / 2},
                  {3, UINT64_MAX, UINT64_MAX - 1, 3, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const swi_placements p = {.axes = 1, .size = {cases[i].parts}, .at = {{SWI_SHARD, 0, 0}}};
+        const swi_placements p = {
+            .axes = 1, .size = {cases[i].parts}, .at = {{SWI_SHARD, 0, 0, NULL}}};
         int64_t o[1], n[1];
         box_of(&p, cases[i].part, 1, &cases[i].rows, o, n);
         assert_int_equal(o[0], cases[i].offset);

@@ -30,7 +30,7 @@ static sw_tensor_data columns(const char *name, int64_t at, int64_t count, const
 {
     sw_tensor_data t = whole(name);
     t.data = data;
-    t.is_box = true;
+    t.part = SW_PART_BOX;
     t.offset[1] = at;
     t.length[0] = ROWS;
     t.length[1] = count;

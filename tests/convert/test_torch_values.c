@@ -414,19 +414,21 @@ static void placements_of_all_kinds(void **state)
         const char *value;
         swi_placement at[2];
     } cases[] = {
-        {IN_LINE(GRID_2X2("1"), SHARD("1") COPY), {{SWI_SHARD, 1, 0}, {SWI_REPLICATE, 0, 0}}},
-        {IN_LINE(GRID_2X2("1"), SHARD("-1") SHARD("-2")), {{SWI_SHARD, 1, 0}, {SWI_SHARD, 0, 0}}},
+        {IN_LINE(GRID_2X2("1"), SHARD("1") COPY),
+         {{SWI_SHARD, 1, 0, NULL}, {SWI_REPLICATE, 0, 0, NULL}}},
+        {IN_LINE(GRID_2X2("1"), SHARD("-1") SHARD("-2")),
+         {{SWI_SHARD, 1, 0, NULL}, {SWI_SHARD, 0, 0, NULL}}},
         {IN_LINE(GRID_2X2("1"), STRIDED("0", "2") SHARD("0")),
-         {{SWI_STRIDED_SHARD, 0, 2}, {SWI_SHARD, 0, 0}}},
+         {{SWI_STRIDED_SHARD, 0, 2, NULL}, {SWI_SHARD, 0, 0, NULL}}},
         {IN_LINE(GRID_2X2("1"), NEW("tensor.placement_types/Replicate", "") SHARD("0")),
-         {{SWI_REPLICATE, 0, 0}, {SWI_SHARD, 0, 0}}},
+         {{SWI_REPLICATE, 0, 0, NULL}, {SWI_SHARD, 0, 0, NULL}}},
         /* torch before 2.5, and Parameters around */
         {DTENSOR_IN("_tensor.api", "8 3", FLOATS("0", "2 3", "3 1"), GRID_2X2("1"),
                     NEW("_tensor.placement_types/Shard", "'dim' 0") SHARD("1"), ""),
-         {{SWI_SHARD, 0, 0}, {SWI_SHARD, 1, 0}}},
+         {{SWI_SHARD, 0, 0, NULL}, {SWI_SHARD, 1, 0, NULL}}},
         {"M:torch._utils/_rebuild_parameter ( " IN_LINE(
              GRID_2X2("1"), SHARD("0") COPY) "true M:collections/OrderedDict ) R t R ",
-         {{SWI_SHARD, 0, 0}, {SWI_REPLICATE, 0, 0}}},
+         {{SWI_SHARD, 0, 0, NULL}, {SWI_REPLICATE, 0, 0, NULL}}},
     };
     static const int64_t shape[] = {8, 3}, local[] = {2, 3};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -42,8 +42,9 @@ embedding.weight bfloat16 [250, 48] in 1 pieces' "the export's list"
 
 same "$(./save_checkpoint saved dcp:ranks=2)" '2 tensors in 3 files
 6 7 8 9 10 11' "the save"
-same "$(./save_checkpoint saved-native native:codec=planes,ranks=2)" '2 tensors in 5 files
+same "$(./save_checkpoint saved-native native:codec=planes)" '2 tensors in 5 files
 6 7 8 9 10 11' "the save in the native format"
+same "$(grep -o '"placements":\["S(1)"\]' saved-native/manifest.json)" '"placements":["S(1)"]' "its layout"
 same "$(./save_checkpoint saved-weights hf)" '1 tensors in 1 files' "the save of weights"
 code=0
 ./save_checkpoint saved dcp 2>said || code=$?

@@ -231,6 +231,7 @@ class Bench:
         self.commands = [
             Command("demo", "demo", "DEST"),
             Command("save", "DEST", "dcp:ranks=2", program=FAULT + "-save"),
+            Command("save-native", "DEST", "native", program=FAULT + "-save"),
             Command("part", "verify", "SRC", "--subset", "1/2", "--tensors", "model.*"),
             Command("inspect", "inspect", "SRC"),
             Command("inspect-json", "inspect", "SRC", "--json", "--tensors", "*", "--values"),

@@ -261,6 +261,27 @@ def check_recipe(kit):
               "\n".join(wrong[:5]))
 
 
+def check_partial(kit):
+    """Terms that are not added up: both readers list them, and neither takes them for the tensor (NAT-7)."""
+    def partial(what, made):
+        if what == "manifest":
+            made["layouts"][0]["placements"] = ["P(sum)", "R"]
+        return made
+
+    folder = kit.path("out", "partial")
+    remove(folder)
+    native_recipe.write(folder, native_recipe.files(partial))
+    read = oracle(kit, "Partial", folder)
+    kit.expect("Partial: verify", kit.run("verify", folder), 0, "not added up")
+    kit.expect("Partial: other tensors", kit.run("cat", folder, "same"), 0)
+    kit.expect("Partial: the tensor", kit.run("cat", folder, "w"), 2, "\"w\"")
+    try:
+        loaded = read is None or bool(read.load("same") and read.load("w"))
+    except Refused as why:
+        loaded = "NAT-7" not in str(why)
+    kit.check("Partial: the second reader does not load it", not loaded)
+
+
 def regions_of(folder, read):
     """(file, begin, end, name of the tensor or None, what it is): every byte of the checkpoint."""
     for name in sorted(os.listdir(folder)):
@@ -416,6 +437,7 @@ def check_signature(kit, source):
 
 def check_bad(kit, folders, flips):
     kit.guarded("native by hand", check_recipe)
+    kit.guarded("Partial", check_partial)
     source = Source("fsdp2_w4_nested", folders["fsdp2_w4_nested"])
     kit.guarded("native: damage", check_damage, source, flips)
     kit.guarded("OMS", check_oms, source)

@@ -144,11 +144,7 @@ def read_table(data, m):
 
 
 def is_utf8(data):
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return data.decode(errors="replace").encode() == data
 
 
 # ---- shard files ----------------------------------------------------------------------------------
@@ -263,13 +259,17 @@ class Checkpoint:
         self.tensors = {t.name: t for t in tensors}
         whole = {t.name: assemble(t) for t in tensors}
         self.data = {n: None if self.tensors[n].partial else data for n, data in whole.items()}
-        self.digests = {n: digest_reference.tensor_digest(t.dtype, t.shape, whole[n])
-                        for n, t in self.tensors.items()}
+        self.digests = {t.name: digest_reference.tensor_digest(t.dtype, t.shape, whole[t.name])
+                        for t in tensors if not t.partial}
         wrong = [t.name for t in tensors if not t.partial and t.digest not in (None, self.digests[t.name])]
         need(not wrong, "DIG-5", f"content digests are others: {wrong[:5]}")
         if m["content"]:
             need(all(t.digest for t in tensors) and digest_reference.list_root(
                 {t.name: t.digest for t in tensors}).hex() == m["content"], "DIG-8", "content is another root")
+
+    def load(self, name):
+        need(not self.tensors[name].partial, "NAT-7", f"{name}: terms that are not added up")
+        return self.data[name]  # the row-major bytes
 
     def file(self, name):
         try:
