@@ -11,8 +11,11 @@
 #define BOUNCE_MAX ((uint64_t)512 << 10)
 /* A thread that would get less is not started. */
 #define THREAD_MIN ((uint64_t)256 << 10)
-/* Half of the memory is for packing: what came of chunks, and as much again of what was encoded. */
-#define PACK_SHARE 4U
+/*
+ * Three parts are for packing: what came of chunks, as much again of what was encoded, and as much
+ * for the blocks of files.
+ */
+#define PACK_SHARE 5U
 #define EXTENT_SLOTS 4096U
 #define ALIGN ((uint64_t)4096)
 
@@ -57,7 +60,7 @@ swi_budget swi_execute_budget(const sw_work_options *work, const sw_catalog *sou
     uint64_t memory = swi_work_memory(work), ahead = 0;
     if (swi_layout_is_packed(layout)) {
         ahead = memory / PACK_SHARE;
-        memory -= memory / 2;
+        memory -= 3 * ahead;
     }
     const swi_chunk_sizes sizes = swi_chunk_sizes_of(source);
     const swi_decoded_share share =

@@ -173,7 +173,7 @@ static sw_status init_locks(swi_outputs *o, sw_error *err)
 static sw_status make_packers(swi_outputs *o, uint64_t ahead_bytes, sw_error *err)
 {
     sw_status status =
-        swi_layout_is_packed(o->layout) ? swi_pack_rooms_make(&o->rooms, err) : SW_OK;
+        swi_layout_is_packed(o->layout) ? swi_pack_rooms_make(ahead_bytes, &o->rooms, err) : SW_OK;
     for (uint32_t id = 0; id < o->count && status == SW_OK; id++) {
         const swi_packing *packing = swi_layout_packing(o->layout, id);
         if (packing != NULL)
@@ -341,8 +341,12 @@ sw_status swi_outputs_end(swi_outputs *outputs, bool ok, sw_tally *tally, sw_err
         status = check_all_whole(outputs, err);
     if (ok && status == SW_OK && tally != NULL)
         add_written(outputs, tally);
-    for (uint32_t id = 0; id < outputs->count; id++)
-        swi_file_close(atomic_load(&outputs->files[id].file));
+    for (uint32_t id = 0; id < outputs->count; id++) {
+        output *f = &outputs->files[id];
+        swi_packer_free(f->packer); /* it may be writing yet */
+        f->packer = NULL;
+        swi_file_close(atomic_load(&f->file));
+    }
     free_outputs(outputs);
     return ok ? status : SW_OK;
 }

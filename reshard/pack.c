@@ -15,8 +15,6 @@
 #define ROOM_SIZES 8U
 #define SPARE_MAX 32
 #define SPARE_BYTES ((size_t)6 << 20)
-/* The system is asked to write out stretches of this length at once. */
-#define BEHIND_MIN ((uint64_t)4 << 20)
 #define WAIT_NS 20000000L
 
 /* A chunk that is under way. */
@@ -36,11 +34,11 @@ struct swi_packer {
     pthread_cond_t changed;
     slot *ring; /* of chunk c at c % capacity; those from `next` on */
     size_t capacity;
-    size_t next;      /* the first chunk without a place */
-    uint64_t end;     /* of the last one that has a place */
-    uint64_t behind;  /* up to there the system was asked to write the file out */
-    uint32_t waiters; /* threads that wait and were not told since that more have places */
-    uint64_t told;    /* how often they were */
+    size_t next;        /* the first chunk without a place */
+    uint64_t end;       /* of the last one that has a place */
+    swi_stream *stream; /* NULL: nothing has a place yet */
+    uint32_t waiters;   /* threads that wait and were not told since that more have places */
+    uint64_t told;      /* how often they were */
     swi_pack_rooms *rooms;
 };
 
@@ -84,20 +82,26 @@ struct swi_pack_rooms {
     uint8_t *spare[ROOM_SIZES][SPARE_MAX];
     size_t spares[ROOM_SIZES];
     size_t bytes; /* of all that are spare */
+    swi_lanes *lanes;
 };
 
-sw_status swi_pack_rooms_make(swi_pack_rooms **out, sw_error *err)
+sw_status swi_pack_rooms_make(uint64_t stream_bytes, swi_pack_rooms **out, sw_error *err)
 {
     void *p;
     sw_status st = swi_alloc_array(1, sizeof(swi_pack_rooms), &p, err);
     if (st != SW_OK)
         return st;
-    int rc = pthread_mutex_init(&((swi_pack_rooms *)p)->lock, NULL);
-    if (rc != 0) {
-        free(p);
-        return swi_fail_errno(err, rc, "pthread_mutex_init");
+    swi_pack_rooms *rooms = p;
+    st = swi_lanes_make(stream_bytes, &rooms->lanes, err);
+    int rc = st == SW_OK ? pthread_mutex_init(&rooms->lock, NULL) : 0;
+    if (rc != 0)
+        st = swi_fail_errno(err, rc, "pthread_mutex_init");
+    if (st != SW_OK) {
+        swi_lanes_free(rooms->lanes);
+        free(rooms);
+        return st;
     }
-    *out = p;
+    *out = rooms;
     return SW_OK;
 }
 
@@ -108,6 +112,7 @@ void swi_pack_rooms_free(swi_pack_rooms *rooms)
     for (size_t k = 0; k < ROOM_SIZES; k++)
         for (size_t i = 0; i < rooms->spares[k]; i++)
             free(rooms->spare[k][i]);
+    swi_lanes_free(rooms->lanes);
     (void)pthread_mutex_destroy(&rooms->lock);
     free(rooms);
 }
@@ -211,6 +216,7 @@ void swi_packer_free(swi_packer *packer)
         free(packer->ring[i].stored);
     }
     free(packer->ring);
+    swi_stream_free(packer->stream);
     (void)pthread_cond_destroy(&packer->changed);
     (void)pthread_mutex_destroy(&packer->lock);
     free(packer);
@@ -341,48 +347,47 @@ static void place_ready(swi_packer *p, batch *b)
         tell_waiters(p);
 }
 
-static sw_status store(swi_file *file, const placed *item, sw_error *err)
+static sw_status store(swi_packer *p, const placed *item, sw_error *err)
 {
     static const uint8_t zeros[SWI_PACK_ALIGN_MAX];
     const swi_slice slices[2] = {{.data = zeros, .size = (size_t)item->gap_bytes},
                                  {.data = item->stored, .size = item->size}};
     size_t first = item->gap_bytes > 0 ? 0 : 1;
-    return swi_file_writev(file, item->offset - item->gap_bytes, slices + first, 2 - first, err);
+    return swi_stream_put(p->stream, item->offset - item->gap_bytes, slices + first, 2 - first,
+                          err);
 }
 
-/* Gives the rooms back, and has the system write out what has grown long enough. */
-static void end_batch(swi_packer *p, swi_file *file, const batch *b)
+/* Whoever comes first opens the stream, and owes its head. */
+static sw_status need_stream(swi_packer *p, swi_file *file, sw_error *err)
 {
-    uint64_t from = 0, size = 0;
-    for (size_t i = 0; i < b->count; i++)
-        give_room(p->rooms, b->items[i].stored, p->in->room((size_t)b->items[i].raw_bytes));
     lock_packer(p);
-    if (p->end - p->behind >= BEHIND_MIN) {
-        from = p->behind;
-        size = p->end - p->behind;
-        p->behind = p->end;
-    }
+    bool opens = p->stream == NULL;
+    sw_status st =
+        opens ? swi_stream_open(p->rooms != NULL ? p->rooms->lanes : NULL, file, &p->stream, err)
+              : SW_OK;
     unlock_packer(p);
-    if (size > 0)
-        swi_file_write_behind(file, from, size);
+    const swi_slice head = {.data = p->in->head, .size = p->in->head_bytes};
+    return opens && st == SW_OK && head.size > 0 ? swi_stream_put(p->stream, 0, &head, 1, err) : st;
 }
 
 /* Writes what can be placed; chunks that become ready meanwhile too. */
 static sw_status store_ready(swi_packer *p, swi_file *file, uint64_t *raw_bytes, sw_error *err)
 {
     batch b;
-    sw_status st = SW_OK;
-    do {
+    sw_status st = need_stream(p, file, err);
+    while (st == SW_OK) {
         lock_packer(p);
         place_ready(p, &b);
         unlock_packer(p);
         for (size_t i = 0; i < b.count; i++) {
             if (st == SW_OK)
-                st = store(file, &b.items[i], err);
+                st = store(p, &b.items[i], err);
             *raw_bytes += b.items[i].raw_bytes;
+            give_room(p->rooms, b.items[i].stored, p->in->room((size_t)b.items[i].raw_bytes));
         }
-        end_batch(p, file, &b);
-    } while (st == SW_OK && b.count > 0);
+        if (b.count == 0)
+            break;
+    }
     return st;
 }
 
@@ -481,16 +486,16 @@ sw_status swi_packer_write(swi_packer *packer, swi_file *file, uint64_t offset,
 
 sw_status swi_packer_finish(swi_packer *packer, swi_file *file, uint64_t *bytes, sw_error *err)
 {
-    const swi_packing *in = packer->in;
     swi_buf tail = {0};
-    sw_status st = SW_OK;
-    if (in->head_bytes > 0)
-        st = swi_file_write(file, 0, in->head, in->head_bytes, err);
+    sw_status st = need_stream(packer, file, err);
     if (st == SW_OK)
-        st = in->finish(in->ctx, packer->end, &tail, err);
-    if (st == SW_OK && tail.size > 0)
-        st = swi_file_write(file, packer->end, tail.data, tail.size, err);
+        st = packer->in->finish(packer->in->ctx, packer->end, &tail, err);
+    const swi_slice slice = {.data = tail.data, .size = tail.size};
     *bytes = packer->end + tail.size;
+    if (st == SW_OK && tail.size > 0)
+        st = swi_stream_put(packer->stream, packer->end, &slice, 1, err);
+    if (st == SW_OK)
+        st = swi_stream_end(packer->stream, *bytes, err);
     swi_buf_free(&tail);
     return st;
 }

@@ -7,16 +7,18 @@
 #ifndef SW_RESHARD_PACK_H
 #define SW_RESHARD_PACK_H
 
-#include "io/store.h"
+#include "io/stream.h"
 #include "layout.h"
 #include "pool.h"
 
 /*
  * Room for chunks, raw and encoded, that is handed on from chunk to chunk of all packed files of a
- * run. Thread-safe.
+ * run, and the room in which their files are put together. Thread-safe.
+ * `stream_bytes`: for the latter.
  */
 typedef struct swi_pack_rooms swi_pack_rooms;
-SW_MUST_USE sw_status swi_pack_rooms_make(swi_pack_rooms **out, sw_error *err);
+SW_MUST_USE sw_status swi_pack_rooms_make(uint64_t stream_bytes, swi_pack_rooms **out,
+                                          sw_error *err);
 void swi_pack_rooms_free(swi_pack_rooms *rooms);
 
 typedef struct swi_packer swi_packer;
@@ -25,7 +27,7 @@ typedef struct swi_packer swi_packer;
 SW_MUST_USE sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes,
                                       swi_pool *pool, swi_pack_rooms *rooms, swi_packer **out,
                                       sw_error *err);
-void swi_packer_free(swi_packer *packer);
+void swi_packer_free(swi_packer *packer); /* before the file is closed */
 /*
  * The slices one after another from raw byte `offset` on; each byte once. Thread-safe.
  * *stored_raw_bytes: raw bytes of the chunks that were stored by this call.

@@ -1,11 +1,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -212,6 +214,27 @@ static int fill_iov(struct iovec iov[SLICES_AT_ONCE], const swi_slice *slices, s
     return n;
 }
 
+/* Whether it was on before. */
+static bool set_direct(const swi_file *file, bool on)
+{
+    int flags = fcntl(fd_of(file), F_GETFL);
+    if (flags < 0)
+        return false;
+    int wanted = on ? flags | O_DIRECT : flags & ~O_DIRECT;
+    if (wanted != flags)
+        (void)fcntl(fd_of(file), F_SETFL, wanted);
+    return (flags & O_DIRECT) != 0;
+}
+
+/* Local file systems only: over a network one write at a time would wait for the other side. */
+static void posix_direct(swi_file *file, bool on)
+{
+    struct statfs fs;
+    if (!on || (fstatfs(fd_of(file), &fs) == 0 &&
+                (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC)))
+        (void)set_direct(file, on);
+}
+
 static sw_status posix_writev(swi_file *file, uint64_t offset, const swi_slice *slices,
                               size_t count, sw_error *err)
 {
@@ -227,6 +250,9 @@ static sw_status posix_writev(swi_file *file, uint64_t offset, const swi_slice *
         int n = fill_iov(iov, slices, count, i, used);
         ssize_t wrote = pwritev(fd_of(file), iov, n, (off_t)offset);
         if (wrote < 0 && errno == EINTR)
+            continue;
+        /* a device of larger sectors, or what was left of a short write */
+        if (wrote < 0 && errno == EINVAL && set_direct(file, false))
             continue;
         if (wrote <= 0)
             return fail_file(err, wrote == 0 ? ENOSPC : errno, file, "cannot write");
@@ -302,6 +328,7 @@ static const swi_file_ops posix_file_ops = {
     .size_now = posix_size_now,
     .writev = posix_writev,
     .reserve = posix_reserve,
+    .direct = posix_direct,
     .write_behind = posix_write_behind,
     .read_ahead = posix_read_ahead,
     .sync = posix_sync,

@@ -293,6 +293,12 @@ sw_status swi_file_reserve(swi_file *file, uint64_t bytes, sw_error *err)
     return status;
 }
 
+void swi_file_direct(swi_file *file, bool on)
+{
+    if (file->ops->direct != NULL)
+        file->ops->direct(file, on);
+}
+
 void swi_file_write_behind(swi_file *file, uint64_t offset, uint64_t size)
 {
     file->ops->write_behind(file, offset, size);

@@ -87,6 +87,13 @@ SW_MUST_USE sw_status swi_file_writev(swi_file *file, uint64_t offset, const swi
                                       size_t count, sw_error *err);
 /* Sets the size and reserves the space: SW_ERR_IO (ENOSPC) now rather than halfway. */
 SW_MUST_USE sw_status swi_file_reserve(swi_file *file, uint64_t bytes, sw_error *err);
+/*
+ * Whether writes go past the system's cache; while they do, offset, size and address of each are
+ * multiples of SWI_DIRECT_ALIGN. A hint: it stays as it is where the file system is better off with
+ * its cache (over a network, say). Nobody writes meanwhile.
+ */
+#define SWI_DIRECT_ALIGN ((uint64_t)4096)
+void swi_file_direct(swi_file *file, bool on);
 /* Asks the system to start writing this range back; a hint, cannot fail. */
 void swi_file_write_behind(swi_file *file, uint64_t offset, uint64_t size);
 /* Tells the system that a range will be read soon / is not needed again; hints. */

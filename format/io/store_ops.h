@@ -43,6 +43,7 @@ typedef struct swi_file_ops {
     sw_status (*writev)(swi_file *file, uint64_t offset, const swi_slice *slices, size_t count,
                         sw_error *err);
     sw_status (*reserve)(swi_file *file, uint64_t bytes, sw_error *err);
+    void (*direct)(swi_file *file, bool on); /* NULL: there is no cache to pass */
     void (*write_behind)(swi_file *file, uint64_t offset, uint64_t size);
     void (*read_ahead)(const swi_file *file, uint64_t offset, uint64_t size);
     sw_status (*sync)(swi_file *file, sw_error *err);

@@ -40,6 +40,7 @@ typedef struct job {
     atomic_uint_fast64_t first, ahead_most; /* begin of the first chunk without a place; and how
                                                far before it others were encoded meanwhile */
     atomic_uint asked;                      /* how often progress was */
+    bool gathers;                           /* the file is put together in blocks */
     bool cancel; /* when it is asked for the second time, which the slow chunk waits for */
 } job;
 
@@ -197,6 +198,7 @@ static sw_status run_into(job *j, uint32_t threads, uint64_t ahead, uint32_t ali
     worker workers[16];
     void *list[16];
     swi_pool pool = {0};
+    swi_pack_rooms *rooms = NULL;
     uint64_t bytes = 0;
     const swi_packing packing = {.chunk_ends = j->ends,
                                  .chunks = j->chunks,
@@ -211,7 +213,9 @@ static sw_status run_into(job *j, uint32_t threads, uint64_t ahead, uint32_t ali
     for (size_t i = 0; i < 16; i++)
         list[i] = &workers[i];
     assert_ok(swi_pool_init(&pool, err), err);
-    assert_ok(swi_packer_make(&packing, ahead, &pool, NULL, &j->packer, err), err);
+    if (j->gathers)
+        assert_ok(swi_pack_rooms_make(0, &rooms, err), err);
+    assert_ok(swi_packer_make(&packing, ahead, &pool, rooms, &j->packer, err), err);
     j->file = file;
     const sw_work_options asks = {.progress = progress, .progress_ctx = j};
     const swi_job what = {.ctx = j, .take = take, .work = work};
@@ -221,8 +225,9 @@ static sw_status run_into(job *j, uint32_t threads, uint64_t ahead, uint32_t ali
         st = swi_packer_finish(j->packer, j->file, &bytes, err);
         assert_int_equal(bytes, swi_file_bytes(j->file));
     }
-    swi_file_close(j->file);
     swi_packer_free(j->packer);
+    swi_file_close(j->file);
+    swi_pack_rooms_free(rooms);
     swi_pool_end(&pool);
     return st;
 }
@@ -273,6 +278,7 @@ static void test_any_order_and_threads(void **state)
         make_job(j, seed);
         shuffle(j, (int)(seed % 4));
         const uint32_t align = 1U << seed % 7;
+        j->gathers = seed % 2 == 0;
         assert_ok(swi_store_open_memory(&store, &err), &err);
         assert_ok(run(j, 1 + (uint32_t)(seed / 4 % 8), ahead[seed % 3], align, store, &err), &err);
         check_file(j, store, align);
