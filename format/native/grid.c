@@ -7,7 +7,8 @@
 #define CHUNK_LEAST ((uint64_t)128 << 10)
 #define SPAN_GOOD ((uint64_t)2 << 20)
 #define ROW_CUTS 64
-#define COLUMN_CUTS 4
+#define COLUMN_CUTS_FIRST 4
+#define COLUMN_CUTS 8
 #define COLUMN_LEAST 64 /* a shorter axis (of a convolution, say) is not cut for slices */
 
 /* ---- the writer's rule --------------------------------------------------------------------- */
@@ -65,6 +66,16 @@ static void cut_for_slices(swi_native_piece *piece, uint32_t k, int64_t whole, i
         halve(&piece->chunk[k]);
 }
 
+static void cut_columns(swi_native_piece *piece, const int64_t *shape, int64_t cuts,
+                        uint32_t element_bytes)
+{
+    for (uint32_t k = piece->axes; k-- > 1;)
+        if (shape[k] >= COLUMN_LEAST)
+            cut_for_slices(piece, k, shape[k], cuts, element_bytes);
+}
+
+/* Four columns, then all the rows, then what is left of the columns: as far as the tensor is large
+ * enough. */
 void swi_native_chunk_lengths(swi_native_piece *piece, const int64_t *shape, uint32_t element_bytes)
 {
     for (uint32_t k = 0; k < piece->axes; k++)
@@ -72,11 +83,11 @@ void swi_native_chunk_lengths(swi_native_piece *piece, const int64_t *shape, uin
     bool is_large = chunk_bytes(piece, element_bytes) > CHUNK_GOOD;
     while (chunk_span(piece, shape, element_bytes) > SPAN_GOOD)
         halve_outermost(piece);
-    for (uint32_t k = piece->axes; is_large && shape != NULL && k-- > 1;)
-        if (shape[k] >= COLUMN_LEAST)
-            cut_for_slices(piece, k, shape[k], COLUMN_CUTS, element_bytes);
-    if (is_large && shape != NULL && piece->axes > 1)
+    if (is_large && shape != NULL && piece->axes > 1) {
+        cut_columns(piece, shape, COLUMN_CUTS_FIRST, element_bytes);
         cut_for_slices(piece, 0, shape[0], ROW_CUTS, element_bytes);
+        cut_columns(piece, shape, COLUMN_CUTS, element_bytes);
+    }
     while (chunk_bytes(piece, element_bytes) > CHUNK_GOOD)
         halve_outermost(piece);
 }
