@@ -54,7 +54,8 @@ sw_status swi_note_named_rows(const sw_checkpoint *checkpoint, swi_row_notes *no
     for (size_t i = 0; st == SW_OK && i < notes->row_count; i++)
         known[notes->rows[i].tensor] = true;
     for (size_t i = 0; st == SW_OK && i < count; i++)
-        if (!known[i] && sw_catalog_tensor(catalog, i, &info) && info.axes == 1)
+        if (swi_tensor_axes(catalog, (uint32_t)i) == 1 && !known[i] &&
+            sw_catalog_tensor(catalog, i, &info))
             st = note(checkpoint, notes, (uint32_t)i, &info, err);
     free(known);
     return st;

@@ -71,7 +71,7 @@ static sw_status read_table(const swi_opening *o, swi_native_kept *kept, sw_erro
     if (st != SW_OK)
         return st;
     st = swi_native_table_read(kept->table_bytes, size, (uint32_t)kept->manifest.layout_count,
-                               &kept->table, err);
+                               swi_work_threads(NULL), &kept->table, err);
     if (st == SW_OK && kept->table.count != kept->manifest.tensors)
         st = swi_fail(err, SW_ERR_CORRUPT, "%s has %" PRIu32 " tensors, the manifest says %" PRIu32,
                       SWI_NATIVE_TABLE, kept->table.count, kept->manifest.tensors);
@@ -102,122 +102,161 @@ static sw_status open_shards(const swi_opening *o, swi_native_kept *kept, sw_err
 
 /* ---- the catalog ----------------------------------------------------------------------------- */
 
-static sw_status reserve(swi_opening *o, const swi_native_kept *kept, sw_error *err)
-{
-    swi_catalog_room room = {.tensors = kept->table.count,
-                             .shape_numbers = kept->table.shape_numbers,
-                             .name_bytes = kept->table.name_bytes};
-    for (size_t i = 0; i < kept->shard_count; i++)
-        room.blobs += kept->shards[i].chunk_count; /* each in memory: no overflow */
-    room.pieces = room.blobs;
-    return swi_builder_reserve(o->builder, &room, err);
-}
-
 static sw_status add_tensors(swi_opening *o, const swi_native_kept *kept, sw_error *err)
 {
-    sw_status st = reserve(o, kept, err);
-    for (uint32_t i = 0; st == SW_OK && i < kept->table.count; i++) {
-        swi_native_tensor t;
-        uint32_t id;
-        swi_native_table_at(&kept->table, i, &t);
-        const swi_tensor_in in = {.name = t.name,
-                                  .name_size = t.name_size,
-                                  .dtype = t.dtype,
-                                  .axes = t.axes,
-                                  .shape = t.shape,
-                                  .role = t.role};
-        st = swi_builder_tensor(o->builder, &in, &id, err);
-    }
-    return st;
+    const swi_native_table *t = &kept->table;
+    const swi_tensor_columns columns = {
+        .names = {.text = (const char *)t->names, .ends = t->name_end, .count = t->count},
+        .dtype = t->dtype,
+        .role = t->role,
+        .shape_end = t->shape_end,
+        .shapes = t->shapes,
+        .shape_numbers = t->shape_numbers};
+    return swi_builder_tensors(o->builder, &columns, err);
 }
 
-typedef struct shapes {
+/* The chunks of all shard files, numbered as swi_native_chunks does. */
+typedef struct all_chunks {
+    const swi_native_kept *kept;
+    uint32_t *files; /* by shard: the id in the catalog */
+} all_chunks;
+
+/* What is known of the tensor that was asked for last. */
+typedef struct form {
     const swi_native_table *table;
-    swi_native_tensor *tensor; /* the last one asked for */
-} shapes;
+    sw_dtype dtype;
+    uint32_t axes;
+    int64_t shape[SW_MAX_AXES];
+} form;
+
+/* The pieces of a shard file. */
+typedef struct walk {
+    const all_chunks *all;
+    size_t shard;
+    form *form;
+    swi_native_piece piece; /* where it is */
+    swi_piece_sink *sink;
+} walk;
 
 static bool shape_of(const void *ctx, uint32_t tensor, swi_native_shape *out)
 {
-    const shapes *s = ctx;
-    if (tensor >= s->table->count)
+    form *f = *(form *const *)ctx;
+    if (tensor >= f->table->count)
         return false;
-    swi_native_table_at(s->table, tensor, s->tensor);
-    *out = (swi_native_shape){.axes = s->tensor->axes,
-                              .shape = s->tensor->shape,
-                              .element_bytes = sw_dtype_bytes(s->tensor->dtype)};
+    f->axes = swi_native_table_form(f->table, tensor, &f->dtype, f->shape);
+    *out = (swi_native_shape){
+        .axes = f->axes, .shape = f->shape, .element_bytes = sw_dtype_bytes(f->dtype)};
     return true;
 }
 
-/* A chunk of the piece: a blob of its own, dense. */
-static sw_status add_chunk(swi_opening *o, const swi_native_kept *kept, size_t shard, uint32_t file,
-                           const swi_native_piece *piece, const swi_native_tensor *t, uint64_t i,
-                           uint64_t chunk, sw_error *err)
-{
-    swi_piece made = {.axes = piece->axes};
-    swi_blob blob;
-    int64_t elements = 1;
-    for (uint32_t k = 0; k < t->axes; k++)
-        elements *= t->shape[k];
-    if (piece->flat)
-        made.view[0] = elements;
-    else
-        memcpy(made.view, t->shape, sizeof made.view);
-    swi_native_grid_box(piece, i, made.offset, made.length);
-    swi_piece_make_dense(&made, sw_dtype_bytes(t->dtype));
-    uint64_t bytes = swi_piece_elements(&made) * sw_dtype_bytes(t->dtype);
-    sw_status st = swi_native_chunks_blob(kept->chunks, shard, chunk + i, file, bytes, &blob, err);
-    if (st == SW_OK)
-        st = swi_builder_blob(o->builder, &blob, &made.blob, err);
-    return st == SW_OK ? swi_builder_piece(o->builder, piece->tensor, &made, err) : st;
-}
-
 /* One chunk that is all of its tensor: what most small ones are. */
-static bool is_whole(const swi_native_piece *piece, const swi_native_tensor *t)
+static bool is_whole(const walk *w)
 {
+    const swi_native_piece *piece = &w->piece;
     for (uint32_t k = 0; k < piece->axes; k++)
-        if (piece->chunk[k] != t->shape[k])
+        if (piece->chunk[k] != w->form->shape[k])
             return false;
     return !piece->flat;
 }
 
-static sw_status add_whole(swi_opening *o, const swi_native_kept *kept, size_t shard, uint32_t file,
-                           uint32_t tensor, const swi_native_tensor *t, uint64_t chunk,
-                           sw_error *err)
+/* The box of chunk i of the piece, dense. */
+static void make_piece(const walk *w, uint64_t i, swi_piece *out)
 {
-    uint64_t bytes = sw_dtype_bytes(t->dtype);
-    swi_blob blob;
-    uint32_t id;
-    for (uint32_t k = 0; k < t->axes; k++)
-        bytes *= (uint64_t)t->shape[k];
-    sw_status st = swi_native_chunks_blob(kept->chunks, shard, chunk, file, bytes, &blob, err);
-    if (st == SW_OK)
-        st = swi_builder_blob(o->builder, &blob, &id, err);
-    return st == SW_OK ? swi_builder_whole(o->builder, tensor, id, err) : st;
+    const form *f = w->form;
+    int64_t elements = 1;
+    for (uint32_t k = 0; k < f->axes; k++)
+        elements *= f->shape[k];
+    *out = (swi_piece){.axes = w->piece.axes};
+    if (w->piece.flat)
+        out->view[0] = elements;
+    else
+        memcpy(out->view, f->shape, sizeof out->view);
+    swi_native_grid_box(&w->piece, i, out->offset, out->length);
+    swi_piece_make_dense(out, sw_dtype_bytes(f->dtype));
 }
 
-static sw_status add_pieces(swi_opening *o, const swi_native_kept *kept, size_t shard,
+/* Chunk i of the piece, which is number `chunk` of the file: a blob of its own. */
+static sw_status put_chunk(const walk *w, uint64_t i, uint64_t chunk, sw_error *err)
+{
+    const swi_native_chunks *chunks = w->all->kept->chunks;
+    const uint32_t file = w->all->files[w->shard], unit = sw_dtype_bytes(w->form->dtype);
+    uint64_t bytes = unit;
+    swi_piece piece;
+    swi_blob blob;
+    sw_status st;
+    if (is_whole(w)) {
+        for (uint32_t k = 0; k < w->form->axes; k++)
+            bytes *= (uint64_t)w->form->shape[k];
+        st = swi_native_chunks_blob(chunks, w->shard, chunk, file, bytes, &blob, err);
+        return st == SW_OK ? swi_sink_whole(w->sink, w->piece.tensor, &blob, err) : st;
+    }
+    make_piece(w, i, &piece);
+    bytes *= swi_piece_elements(&piece);
+    st = swi_native_chunks_blob(chunks, w->shard, chunk, file, bytes, &blob, err);
+    return st == SW_OK ? swi_sink_piece(w->sink, w->piece.tensor, &piece, &blob, err) : st;
+}
+
+/* Chunks [from, to) of a shard file. */
+static sw_status put_shard(walk *w, uint64_t from, uint64_t to, sw_error *err)
+{
+    const swi_native_shard *shard = &w->all->kept->shards[w->shard];
+    swi_native_walk at = {0};
+    sw_status st = SW_OK;
+    bool more = from < to;
+    if (more)
+        swi_native_walk_near(shard, from, &at);
+    while (st == SW_OK && more && from < to) {
+        uint64_t first = 0, count = 0;
+        st = swi_native_piece_next(shard, &at, shape_of, &w->form, &w->piece, &first, &count, &more,
+                                   err);
+        for (; st == SW_OK && more && from < to && from < first + count; from++)
+            st = put_chunk(w, from - first, from, err);
+    }
+    return st == SW_OK ? st
+                       : swi_error_prefix(err, "%s", w->all->kept->manifest.shards[w->shard].file);
+}
+
+static sw_status put_chunks(const void *ctx, uint64_t from, uint64_t to, swi_piece_sink *sink,
                             sw_error *err)
 {
-    swi_native_tensor t;
-    const shapes s = {.table = &kept->table, .tensor = &t};
-    const swi_native_file *listed = &kept->manifest.shards[shard];
-    swi_native_walk walk = {0};
-    bool more = true;
-    uint32_t file;
-    sw_status st = swi_builder_file(o->builder, listed->file, listed->bytes, &file, err);
-    while (st == SW_OK && more) {
-        swi_native_piece piece;
-        uint64_t first = 0, chunks = 0;
-        st = swi_native_piece_next(&kept->shards[shard], &walk, shape_of, &s, &piece, &first,
-                                   &chunks, &more, err);
-        if (st != SW_OK)
-            return swi_error_prefix(err, "%s", listed->file);
-        bool whole = more && is_whole(&piece, &t);
-        if (whole)
-            st = add_whole(o, kept, shard, file, piece.tensor, &t, first, err);
-        for (uint64_t i = 0; st == SW_OK && more && !whole && i < chunks; i++)
-            st = add_chunk(o, kept, shard, file, &piece, &t, i, first, err);
+    const all_chunks *all = ctx;
+    form f = {.table = &all->kept->table};
+    walk w = {.all = all, .form = &f, .sink = sink};
+    uint64_t first = 0;
+    sw_status st = SW_OK;
+    for (; st == SW_OK && w.shard < all->kept->shard_count && first < to; w.shard++) {
+        const uint64_t count = all->kept->shards[w.shard].chunk_count, end = first + count;
+        if (end > from)
+            st = put_shard(&w, from > first ? from - first : 0, to < end ? to - first : count, err);
+        first = end;
     }
+    return st;
+}
+
+static sw_status add_files(swi_opening *o, const swi_native_kept *kept, uint32_t *files,
+                           sw_error *err)
+{
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && i < kept->shard_count; i++) {
+        const swi_native_file *listed = &kept->manifest.shards[i];
+        st = swi_builder_file(o->builder, listed->file, listed->bytes, &files[i], err);
+    }
+    return st;
+}
+
+static sw_status add_chunks(swi_opening *o, const swi_native_kept *kept, sw_error *err)
+{
+    all_chunks all = {.kept = kept};
+    swi_piece_list list = {
+        .ops = swi_native_chunks_ops(kept->chunks), .put = put_chunks, .ctx = &all};
+    sw_status st = swi_alloc_array(kept->shard_count, sizeof *all.files, (void **)&all.files, err);
+    if (st == SW_OK)
+        st = add_files(o, kept, all.files, err);
+    for (size_t i = 0; i < kept->shard_count; i++)
+        list.count += kept->shards[i].chunk_count; /* each in memory: no overflow */
+    if (st == SW_OK)
+        st = swi_builder_pieces(o->builder, &list, err);
+    free(all.files);
     return st;
 }
 
@@ -272,6 +311,7 @@ static sw_status add_facts(swi_opening *o, const swi_native_manifest *m, sw_erro
 
 static sw_status fill(swi_opening *o, swi_native_kept *kept, sw_error *err)
 {
+    swi_builder_threads(o->builder, swi_work_threads(NULL));
     sw_status st = read_manifest(o, kept, err);
     if (st == SW_OK)
         st = read_table(o, kept, err);
@@ -279,8 +319,8 @@ static sw_status fill(swi_opening *o, swi_native_kept *kept, sw_error *err)
         st = open_shards(o, kept, err);
     if (st == SW_OK)
         st = add_tensors(o, kept, err);
-    for (size_t i = 0; st == SW_OK && i < kept->shard_count; i++)
-        st = add_pieces(o, kept, i, err);
+    if (st == SW_OK)
+        st = add_chunks(o, kept, err);
     if (st == SW_OK && has_partial(&kept->manifest))
         st = mark_partial(o, kept, err);
     if (st == SW_OK)

@@ -18,8 +18,6 @@ typedef struct swi_arena {
 } swi_arena;
 
 void swi_arena_free(swi_arena *arena); /* ends with {0} */
-/* Room for `size` bytes at once: a hint for what is known to come. */
-SW_MUST_USE sw_status swi_arena_reserve(swi_arena *arena, size_t size, sw_error *err);
 /* `size` bytes, zeroed, aligned to 8. A size of 0 gives a valid pointer. */
 SW_MUST_USE sw_status swi_arena_alloc(swi_arena *arena, size_t size, void **out, sw_error *err);
 /* `size` bytes without alignment or zeroing. */
@@ -33,6 +31,11 @@ SW_MUST_USE sw_status swi_arena_text(swi_arena *arena, const char *text, size_t 
  * valid pointer.
  */
 SW_MUST_USE sw_status swi_alloc_array(size_t count, size_t size, void **out, sw_error *err);
+/*
+ * malloc(size), to be freed with free(); SW_ERR_NOMEM. Of many MiB the pages are large ones where
+ * the system has them, which takes half the time of touching small ones for the first time.
+ */
+SW_MUST_USE sw_status swi_alloc_bytes(size_t size, void **out, sw_error *err);
 /*
  * Makes room for at least `need` elements in a growing array: *items of *capacity elements, new
  * room zeroed. Unchanged on failure. The raw one leaves new room as it is: for large tables whose

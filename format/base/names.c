@@ -280,15 +280,53 @@ sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_
     return status;
 }
 
-sw_status swi_names_reserve(swi_names *names, uint32_t count, size_t bytes, sw_error *err)
+/* ---- many at once -------------------------------------------------------------------------- */
+
+static uint32_t list_start(const swi_name_list *list, uint32_t i)
 {
-    size_t need, room;
-    if (!swi_add_size(names->count, count, &need) || !swi_add_size(bytes, count, &room))
-        return swi_fail_nomem(err);
-    sw_status status = swi_reserve_array((void **)&names->entries, &names->entry_capacity, need,
-                                         sizeof(entry), err);
-    return status == SW_OK ? swi_arena_reserve(&names->text, room, err) : status;
+    return i > 0 ? swi_load_u32le(list->ends + 4 * (size_t)(i - 1)) : 0;
 }
+
+sw_status swi_names_list_begin(swi_names *names, const swi_name_list *list, char **room,
+                               sw_error *err)
+{
+    uint8_t *text = NULL;
+    size_t size;
+    if (names->count > 0 || names->hashed || list->count >= UINT32_MAX - 1)
+        return swi_fail(err, SW_ERR_ARG, "a list of names into a set that is not empty");
+    if (!swi_add_size(list_start(list, list->count), list->count, &size))
+        return swi_fail_nomem(err);
+    sw_status status = swi_reserve_array((void **)&names->entries, &names->entry_capacity,
+                                         list->count, sizeof(entry), err);
+    if (status == SW_OK)
+        status = swi_arena_bytes(&names->text, size, &text, err);
+    if (status == SW_OK)
+        *room = (char *)text;
+    return status;
+}
+
+void swi_names_list_part(swi_names *names, const swi_name_list *list, char *room, uint32_t from,
+                         uint32_t to)
+{
+    uint32_t start = list_start(list, from);
+    char *text = room + start + from;
+    for (uint32_t i = from; i < to; i++) {
+        const uint32_t end = swi_load_u32le(list->ends + 4 * (size_t)i), size = end - start;
+        if (size > 0)
+            memcpy(text, list->text + start, size);
+        text[size] = '\0';
+        names->entries[i] = (entry){.text = text, .size = size};
+        text += (size_t)size + 1;
+        start = end;
+    }
+}
+
+void swi_names_list_end(swi_names *names, const swi_name_list *list)
+{
+    names->count = list->count;
+}
+
+/* ---- asking -------------------------------------------------------------------------------- */
 
 int64_t swi_names_find(const swi_names *names, const void *text, size_t size)
 {

@@ -142,6 +142,11 @@ uint64_t swi_catalog_file_bytes(const sw_catalog *catalog, uint32_t file)
     return file == SWI_NO_FILE ? UINT64_MAX : catalog->file_bytes[file];
 }
 
+uint32_t swi_tensor_axes(const sw_catalog *catalog, uint32_t tensor)
+{
+    return catalog->tensors[tensor].axes;
+}
+
 sw_status swi_tensor_defect(const sw_catalog *catalog, uint32_t tensor)
 {
     return (sw_status)catalog->tensors[tensor].defect;

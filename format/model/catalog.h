@@ -8,6 +8,7 @@
 #ifndef SW_MODEL_CATALOG_H
 #define SW_MODEL_CATALOG_H
 
+#include "base/names.h"
 #include "model/blob.h"
 #include "model/piece.h"
 
@@ -33,17 +34,8 @@ SW_MUST_USE sw_status swi_builder_take(swi_builder *builder, const sw_catalog *f
                                        uint32_t tensor, uint64_t piece, uint32_t *id,
                                        sw_error *err);
 
-/* What is known to come. */
-typedef struct swi_catalog_room {
-    uint64_t tensors, shape_numbers, name_bytes;
-    uint64_t blobs, pieces;
-} swi_catalog_room;
-/*
- * Room for that much more, so that a catalog of a million tensors does not grow through many sizes.
- * Only a hint: more may come, and less takes what it takes. What limits forbid is not reserved.
- */
-SW_MUST_USE sw_status swi_builder_reserve(swi_builder *builder, const swi_catalog_room *room,
-                                          sw_error *err);
+/* How many threads large catalogs are filled and frozen by; 1 unless it is said. */
+void swi_builder_threads(swi_builder *builder, uint32_t threads);
 
 /* How the parts of one checkpoint become one catalog. */
 typedef struct swi_append {
@@ -94,9 +86,6 @@ bool swi_builder_same(const swi_builder *builder, uint32_t id, sw_dtype dtype, u
 /* Pieces may come in any order of tensors. Empty ones are dropped. */
 SW_MUST_USE sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor,
                                         const swi_piece *piece, sw_error *err);
-/* The piece that is all of the tensor, dense from the blob's first byte on: the same, sooner. */
-SW_MUST_USE sw_status swi_builder_whole(swi_builder *builder, uint32_t tensor, uint32_t blob,
-                                        sw_error *err);
 /* Overlapping pieces of this tensor are copies of the same elements, not a conflict. */
 void swi_builder_allow_replicas(swi_builder *builder, uint32_t tensor);
 /* `alias` is another name of `owner`'s storage: it needs no pieces of its own, and shows those of
@@ -104,6 +93,53 @@ void swi_builder_allow_replicas(swi_builder *builder, uint32_t tensor);
 void swi_builder_alias(swi_builder *builder, uint32_t alias, uint32_t owner);
 /* Marks a tensor as damaged: see swi_tensor_defect. The first mark stays. */
 void swi_builder_mark(swi_builder *builder, uint32_t tensor, sw_status defect);
+
+/* ---- many at once, by the threads of the builder */
+
+/* Tensors as columns: numbers are little-endian, columns need no alignment. */
+typedef struct swi_tensor_columns {
+    swi_name_list names;      /* UTF-8 without 0, ascending: the caller knows that they are */
+    const uint8_t *dtype;     /* a byte each: sw_dtype */
+    const uint8_t *role;      /* a byte each: sw_role */
+    const uint8_t *shape_end; /* 32 bits each: where its shape ends in `shapes`, the next begins */
+    const uint8_t *shapes;    /* 64 bits each, slowest axis first */
+    uint32_t shape_numbers;
+} swi_tensor_columns;
+/*
+ * The same as swi_builder_tensor for each in order, into a builder that has no tensors yet: ids
+ * from 0 on. After a failure the builder is only to be freed.
+ */
+SW_MUST_USE sw_status swi_builder_tensors(swi_builder *builder, const swi_tensor_columns *columns,
+                                          sw_error *err);
+
+typedef struct swi_piece_sink swi_piece_sink;
+typedef struct swi_piece_list {
+    uint64_t count;
+    const swi_blob_ops *ops; /* of all blobs */
+    /*
+     * Puts pieces [from, to), each with its blob, in order into the sink. Called by several threads
+     * at once, each with a range and a sink of its own.
+     */
+    sw_status (*put)(const void *ctx, uint64_t from, uint64_t to, swi_piece_sink *sink,
+                     sw_error *err);
+    const void *ctx;
+} swi_piece_list;
+/*
+ * Blobs with one piece each, the same as swi_builder_blob and swi_builder_piece for each in order,
+ * into a builder that has neither yet. Of several errors the first piece's is returned; after a
+ * failure the builder is only to be freed. SW_ERR_ARG: a piece without elements, another number of
+ * pieces than was said.
+ */
+SW_MUST_USE sw_status swi_builder_pieces(swi_builder *builder, const swi_piece_list *list,
+                                         sw_error *err);
+/* The blob in piece->blob does not count. */
+SW_MUST_USE sw_status swi_sink_piece(swi_piece_sink *sink, uint32_t tensor, const swi_piece *piece,
+                                     const swi_blob *blob, sw_error *err);
+/* The piece that is all of the tensor, dense from the blob's first byte on: the same, sooner. */
+SW_MUST_USE sw_status swi_sink_whole(swi_piece_sink *sink, uint32_t tensor, const swi_blob *blob,
+                                     sw_error *err);
+
+/* ---- values and the end */
 
 typedef struct swi_value_in {
     const char *name;
@@ -129,6 +165,8 @@ void swi_catalog_blob(const sw_catalog *catalog, uint32_t id, swi_blob *out);
 /* "" and UINT64_MAX for SWI_NO_FILE. */
 const char *swi_catalog_path(const sw_catalog *catalog, uint32_t file);
 uint64_t swi_catalog_file_bytes(const sw_catalog *catalog, uint32_t file);
+/* How many axes it has: sooner than all of sw_catalog_tensor, for a look at a million. */
+uint32_t swi_tensor_axes(const sw_catalog *catalog, uint32_t tensor);
 /* SW_OK, or the class of the first defect found in this tensor. */
 sw_status swi_tensor_defect(const sw_catalog *catalog, uint32_t tensor);
 /* Piece i of the tensor, 0 .. piece_count-1, ascending by first flat index. */

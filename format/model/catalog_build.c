@@ -19,7 +19,6 @@ sw_status swi_builder_make(const sw_limits *limits, swi_builder **out, sw_error 
         goto done;
     b = p;
     b->limits = sw_limits_resolve(limits);
-    b->grouped = true;
     status = swi_alloc_array(1, sizeof *c, &p, err);
     if (status != SW_OK)
         goto done;
@@ -45,6 +44,11 @@ void swi_builder_free(swi_builder *builder)
     sw_catalog_free(builder->catalog);
     free(builder->tensor_of);
     free(builder);
+}
+
+void swi_builder_threads(swi_builder *builder, uint32_t threads)
+{
+    builder->threads = threads;
 }
 
 static sw_status check_name(const char *what, const char *name, size_t size, sw_error *err)
@@ -85,7 +89,7 @@ sw_status swi_builder_file(swi_builder *builder, const char *path, uint64_t byte
     return SW_OK;
 }
 
-static sw_status find_kind(sw_catalog *c, const swi_blob_ops *ops, uint8_t *kind, sw_error *err)
+sw_status swi_builder_kind(sw_catalog *c, const swi_blob_ops *ops, uint8_t *kind, sw_error *err)
 {
     for (uint8_t i = 0; i < c->kind_count; i++) {
         if (c->kinds[i] == ops) {
@@ -112,7 +116,7 @@ sw_status swi_builder_blob(swi_builder *builder, const swi_blob *blob, uint32_t 
     /* Values have blobs as well as pieces. */
     if (c->blobs.count >= builder->limits.pieces || c->blobs.count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT, "more than %" PRIu64 " blobs", builder->limits.pieces);
-    sw_status status = find_kind(c, blob->ops, &kind, err);
+    sw_status status = swi_builder_kind(c, blob->ops, &kind, err);
     if (status == SW_OK)
         status = swi_packed_add(&c->blobs, record, swi_pack_blob(blob, kind, record), err);
     if (status == SW_OK)
@@ -132,52 +136,13 @@ sw_status swi_builder_constant(swi_builder *builder, const void *pattern, uint32
     return swi_builder_blob(builder, &blob, id, err);
 }
 
-/* ---- room ------------------------------------------------------------------------------------ */
-
-/* Of most blobs and pieces: more or less of either does not matter. */
-#define BLOB_BYTES 16
-#define PIECE_BYTES 8
-
-static size_t least(uint64_t count, uint64_t limit)
-{
-    return (size_t)(count < limit ? count : limit);
-}
-
-sw_status swi_builder_reserve(swi_builder *builder, const swi_catalog_room *room, sw_error *err)
-{
-    sw_catalog *c = builder->catalog;
-    size_t tensors = least(room->tensors, least(builder->limits.tensors, UINT32_MAX - 1));
-    size_t shapes = least(room->shape_numbers, (uint64_t)tensors * SW_MAX_AXES);
-    size_t blobs = least(room->blobs, least(builder->limits.pieces, UINT32_MAX - 1));
-    size_t pieces = least(room->pieces, least(builder->limits.pieces, UINT32_MAX - 1));
-    sw_status status =
-        swi_names_reserve(c->names, (uint32_t)tensors, least(room->name_bytes, SIZE_MAX / 2), err);
-    if (status == SW_OK)
-        status = swi_reserve_array((void **)&c->tensors, &c->tensor_capacity,
-                                   c->tensor_count + tensors, sizeof *c->tensors, err);
-    if (status == SW_OK)
-        status = swi_reserve_array((void **)&c->shapes, &c->shape_capacity, c->shape_count + shapes,
-                                   sizeof *c->shapes, err);
-    if (status == SW_OK)
-        status = swi_packed_reserve(&c->blobs, blobs, BLOB_BYTES, err);
-    if (status == SW_OK)
-        status = swi_packed_reserve(&c->pieces, pieces, PIECE_BYTES, err);
-    if (status == SW_OK)
-        status = swi_reserve_array((void **)&builder->tensor_of, &builder->tensor_of_capacity,
-                                   c->pieces.count + pieces, sizeof *builder->tensor_of, err);
-    return status;
-}
-
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static sw_status check_tensor(const swi_tensor_in *in, uint64_t *elements, sw_error *err)
+sw_status swi_check_form(const swi_tensor_in *in, uint64_t *elements, sw_error *err)
 {
     swi_quoted q;
     uint64_t bytes;
     uint32_t unit = sw_dtype_bytes(in->dtype);
-    sw_status status = check_name("tensor", in->name, in->name_size, err);
-    if (status != SW_OK)
-        return status;
     if (unit == 0)
         return swi_fail(err, SW_ERR_ARG, "tensor \"%s\": no such element type",
                         swi_quote(&q, in->name, in->name_size));
@@ -215,7 +180,9 @@ sw_status swi_builder_tensor(swi_builder *builder, const swi_tensor_in *in, uint
     uint32_t n;
     bool is_new;
     swi_quoted q;
-    sw_status status = check_tensor(in, &elements, err);
+    sw_status status = check_name("tensor", in->name, in->name_size, err);
+    if (status == SW_OK)
+        status = swi_check_form(in, &elements, err);
     if (status == SW_OK)
         status = reserve_tensor(builder, in->axes, err);
     if (status == SW_OK)
@@ -225,14 +192,7 @@ sw_status swi_builder_tensor(swi_builder *builder, const swi_tensor_in *in, uint
     if (!is_new)
         return swi_fail(err, SW_ERR_CONFLICT, "tensor \"%s\" is there twice",
                         swi_quote(&q, in->name, in->name_size));
-    c->tensors[n] = (swi_tensor_row){
-        .elements = elements,
-        .shape = (uint32_t)c->shape_count,
-        .alias_of = SWI_NO_ALIAS,
-        .dtype = (uint8_t)in->dtype,
-        .role = (uint8_t)in->role,
-        .axes = (uint8_t)in->axes,
-    };
+    c->tensors[n] = swi_row_of(in, elements, (uint32_t)c->shape_count);
     if (in->axes > 0)
         memcpy(c->shapes + c->shape_count, in->shape, in->axes * sizeof(int64_t));
     c->shape_count += in->axes;
@@ -267,10 +227,7 @@ static sw_status add_piece(swi_builder *builder, uint32_t tensor, const uint8_t 
         status = swi_packed_add(&c->pieces, record, size, err);
     if (status != SW_OK)
         return status;
-    if (n > 0 && builder->tensor_of[n - 1] > tensor)
-        builder->grouped = false;
     builder->tensor_of[n] = tensor;
-    c->tensors[tensor].piece_count++;
     return SW_OK;
 }
 
@@ -284,17 +241,6 @@ sw_status swi_builder_piece(swi_builder *builder, uint32_t tensor, const swi_pie
         return status;
     swi_pack_context ctx = swi_context_of(c, &c->tensors[tensor]);
     return add_piece(builder, tensor, record, swi_pack_piece(&ctx, piece, record), err);
-}
-
-sw_status swi_builder_whole(swi_builder *builder, uint32_t tensor, uint32_t blob, sw_error *err)
-{
-    sw_catalog *c = builder->catalog;
-    uint8_t record[SWI_RECORD_MAX];
-    sw_status status = check_piece(builder, tensor, blob, 0, err);
-    if (status != SW_OK || c->tensors[tensor].elements == 0)
-        return status;
-    swi_pack_context ctx = swi_context_of(c, &c->tensors[tensor]);
-    return add_piece(builder, tensor, record, swi_pack_whole(&ctx, blob, record), err);
 }
 
 bool swi_builder_same(const swi_builder *builder, uint32_t id, sw_dtype dtype, uint32_t axes,
@@ -319,6 +265,7 @@ void swi_builder_alias(swi_builder *builder, uint32_t alias, uint32_t owner)
     size_t count = builder->catalog->tensor_count;
     if (alias < count && owner < count && alias != owner)
         builder->catalog->tensors[alias].alias_of = owner;
+    builder->has_aliases = true;
 }
 
 void swi_builder_mark(swi_builder *builder, uint32_t tensor, sw_status defect)

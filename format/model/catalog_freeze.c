@@ -2,9 +2,10 @@
  * Ending a builder: what can be proven without reading tensor bytes is proven here, and what is
  * wrong becomes a finding and a mark on its tensor (specs/catalog.md).
  *
- *   1. pieces are grouped by tensor
- *   2. blobs are held against the real sizes of their files
- *   3. tensor by tensor: pieces that lie outside are taken out, the rest is sorted by first
+ *   1. blobs are held against the real sizes of their files
+ *   2. pieces are grouped by tensor; ranges of tensors that have one piece each, all of them, are
+ *      proven by threads
+ *   3. other tensors one by one: pieces that lie outside are taken out, the rest is sorted by first
  *      element, proven disjoint, and its coverage counted
  *   4. other names of a tensor are resolved
  *   5. spare memory is given back
@@ -19,6 +20,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "model/catalog_coverage.h"
+#include "model/catalog_group.h"
 
 #define NO_TENSOR UINT32_MAX
 #define LIST_MAX 300
@@ -46,14 +48,12 @@ typedef struct piece_key {
 typedef struct freeze {
     sw_catalog *c;
     sw_report *report;
-    const uint32_t *tensor_of;
+    swi_proven *proven;      /* by range of tensors; NULL: pieces do not lie tensor by tensor */
     short_file *short_files; /* by file; NULL: every blob lies inside its file */
     uint8_t *bad_blobs;      /* a bit each; NULL likewise */
     piece_key *keys;         /* of one tensor */
     size_t key_capacity;
-    uint64_t held_bytes; /* of all pieces, repeated ones counted each time; saturated */
-    uint64_t most_bytes; /* of one tensor's pieces, and which */
-    uint32_t most_tensor;
+    swi_held held;
     size_t written; /* entries of `order`, or records that stayed where they were */
     swi_cover_work cover;
 } freeze;
@@ -70,40 +70,7 @@ static const char *path_of_blob(const sw_catalog *c, uint32_t id)
     return swi_catalog_path(c, blob.file);
 }
 
-/* ---- 1. grouping ----------------------------------------------------------------------------- */
-
-static sw_status make_order(freeze *f, sw_error *err)
-{
-    sw_catalog *c = f->c;
-    sw_status status = swi_grow_array((void **)&c->order, &c->order_capacity, c->pieces.count,
-                                      sizeof *c->order, err);
-    for (size_t i = 0; i < c->pieces.count && status == SW_OK; i++)
-        c->order[i] = (uint32_t)i;
-    return status;
-}
-
-/* Counting sort: first_piece runs ahead as places are taken, then moves back. */
-static sw_status group_pieces(freeze *f, bool grouped, sw_error *err)
-{
-    sw_catalog *c = f->c;
-    uint32_t at = 0;
-    for (size_t t = 0; t < c->tensor_count; t++) {
-        c->tensors[t].first_piece = at;
-        at += c->tensors[t].piece_count;
-    }
-    if (grouped)
-        return SW_OK;
-    sw_status status = make_order(f, err);
-    if (status != SW_OK)
-        return status;
-    for (size_t i = 0; i < c->pieces.count; i++)
-        c->order[c->tensors[f->tensor_of[i]].first_piece++] = (uint32_t)i;
-    for (size_t t = 0; t < c->tensor_count; t++)
-        c->tensors[t].first_piece -= c->tensors[t].piece_count;
-    return SW_OK;
-}
-
-/* ---- 2. blobs against files ------------------------------------------------------------------ */
+/* ---- 1. blobs against files ------------------------------------------------------------------ */
 
 static sw_status note_short_blob(freeze *f, uint32_t id, const swi_blob *blob, sw_error *err)
 {
@@ -129,11 +96,11 @@ static sw_status note_short_blob(freeze *f, uint32_t id, const swi_blob *blob, s
     return SW_OK;
 }
 
-static sw_status check_blobs(freeze *f, sw_error *err)
+static sw_status check_blobs(freeze *f, size_t from, sw_error *err)
 {
     sw_status status = SW_OK;
     swi_blob blob;
-    for (size_t i = 0; i < f->c->blobs.count && status == SW_OK; i++) {
+    for (size_t i = from; i < f->c->blobs.count && status == SW_OK; i++) {
         swi_catalog_blob(f->c, (uint32_t)i, &blob);
         if (!swi_range_inside(blob.offset_bytes, blob.stored_bytes,
                               swi_catalog_file_bytes(f->c, blob.file)))
@@ -279,16 +246,6 @@ static void count_held(uint64_t *bytes, const swi_piece *piece, uint32_t element
         *bytes = UINT64_MAX;
 }
 
-static void count_tensor_held(freeze *f, uint32_t tensor, uint64_t bytes)
-{
-    if (!swi_add_u64(f->held_bytes, bytes, &f->held_bytes))
-        f->held_bytes = UINT64_MAX;
-    if (bytes > f->most_bytes) {
-        f->most_bytes = bytes;
-        f->most_tensor = tensor;
-    }
-}
-
 /* Fills keys with the pieces that lie inside; the others are taken out and reported. */
 static sw_status load_keys(freeze *f, uint32_t tensor, size_t *kept, sw_error *err)
 {
@@ -319,7 +276,7 @@ static sw_status load_keys(freeze *f, uint32_t tensor, size_t *kept, sw_error *e
             first_bad = p;
         }
     }
-    count_tensor_held(f, tensor, bytes);
+    swi_held_count(&f->held, tensor, bytes);
     if (status == SW_OK && outside > 0)
         status = report_outside(f, tensor, &first_bad, outside, &first_cause, err);
     *kept = n;
@@ -352,7 +309,7 @@ static sw_status place_pieces(freeze *f, swi_tensor_row *t, size_t kept, sw_erro
         in_place = false;
     }
     if (!in_place && c->order == NULL) {
-        sw_status status = make_order(f, err);
+        sw_status status = swi_order_make(c, err);
         if (status != SW_OK)
             return status;
     }
@@ -458,25 +415,15 @@ static sw_status cover_pieces(freeze *f, uint32_t tensor, bool outside, sw_error
     return status;
 }
 
-/*
- * One piece that is all of its tensor, inside its blob: nothing to sort, and complete. False: not
- * so, or not at once.
- */
+/* False: it takes more. */
 static bool freeze_whole(freeze *f, uint32_t tensor)
 {
-    sw_catalog *c = f->c;
-    swi_tensor_row *t = &c->tensors[tensor];
-    swi_blob blob;
-    uint32_t id;
-    if (t->piece_count != 1 || c->order != NULL || t->first_piece != f->written ||
-        !swi_unpack_whole(swi_packed_at(&c->pieces, f->written), &id))
+    swi_tensor_row *t = &f->c->tensors[tensor];
+    uint64_t bytes;
+    if (f->bad_blobs != NULL || f->c->order != NULL || t->first_piece != f->written ||
+        !swi_has_whole_piece(f->c, t, &bytes))
         return false;
-    swi_catalog_blob(c, id, &blob);
-    uint64_t bytes = t->elements * sw_dtype_bytes((sw_dtype)t->dtype);
-    if (bytes > blob.bytes)
-        return false;
-    count_tensor_hit(f, tensor, id);
-    count_tensor_held(f, tensor, blob.file != SWI_NO_FILE ? bytes : 0);
+    swi_held_count(&f->held, tensor, bytes);
     t->held = t->elements;
     f->written++;
     return true;
@@ -489,7 +436,7 @@ static sw_status freeze_tensor(freeze *f, uint32_t tensor, sw_error *err)
     size_t kept = 0;
     if (freeze_whole(f, tensor))
         return SW_OK;
-    if (added == 0 && (t->alias_of != SWI_NO_ALIAS || t->elements == 0)) {
+    if (swi_needs_no_piece(t)) {
         t->first_piece = (uint32_t)f->written;
         return SW_OK;
     }
@@ -501,26 +448,59 @@ static sw_status freeze_tensor(freeze *f, uint32_t tensor, sw_error *err)
     return status;
 }
 
+/* Nothing is left to be done when all pieces before it, too, are where they were added. */
+static bool pass_range(freeze *f, uint32_t from)
+{
+    if (f->proven == NULL || f->c->order != NULL)
+        return false;
+    const swi_proven *p = &f->proven[from / SWI_PROOF_RANGE];
+    if (!p->all || p->first_piece != f->written)
+        return false;
+    f->written += p->piece_count;
+    if (!swi_add_u64(f->held.bytes, p->held.bytes, &f->held.bytes))
+        f->held.bytes = UINT64_MAX;
+    if (p->held.most > f->held.most) {
+        f->held.most = p->held.most;
+        f->held.most_tensor = p->held.most_tensor;
+    }
+    return true;
+}
+
+static sw_status freeze_tensors(freeze *f, sw_error *err)
+{
+    const size_t count = f->c->tensor_count;
+    sw_status status = SW_OK;
+    for (size_t from = 0; from < count && status == SW_OK; from += SWI_PROOF_RANGE) {
+        const size_t to = count - from < SWI_PROOF_RANGE ? count : from + SWI_PROOF_RANGE;
+        if (pass_range(f, (uint32_t)from))
+            continue;
+        for (size_t t = from; t < to && status == SW_OK; t++)
+            status = freeze_tensor(f, (uint32_t)t, err);
+    }
+    return status;
+}
+
 /* CAT-15: what repeats a few bytes into petabytes would cost as much to read as if it were there.
  */
 static sw_status check_repeats(const freeze *f, sw_error *err)
 {
     uint64_t stored = 0;
-    if (f->held_bytes <= REPEATED_BYTES_MAX)
+    if (f->held.bytes <= REPEATED_BYTES_MAX)
         return SW_OK;
     for (uint32_t i = 0; i < swi_catalog_blob_count(f->c); i++) {
         swi_blob blob;
         swi_catalog_blob(f->c, i, &blob);
         if (blob.file == SWI_NO_FILE)
             continue;
-        if (!swi_add_u64(stored, blob.bytes, &stored) || stored >= f->held_bytes / REPEATS_MAX)
+        if (!swi_add_u64(stored, blob.bytes, &stored) || stored >= f->held.bytes / REPEATS_MAX)
             return SW_OK;
     }
     swi_quoted q;
     return swi_fail(err, SW_ERR_LIMIT,
                     "tensor \"%s\" and others repeat %" PRIu64 " stored bytes into %" PRIu64
                     ": more than any genuine checkpoint does",
-                    swi_quote_str(&q, tensor_name(f->c, f->most_tensor)), stored, f->held_bytes);
+                    swi_quote_str(&q, tensor_name(f->c, f->held.most_tensor)), stored,
+                    f->held.bytes);
 }
 
 /* ---- 4. other names -------------------------------------------------------------------------- */
@@ -583,17 +563,17 @@ static void trim_catalog(sw_catalog *c)
     swi_trim_array((void **)&c->values, &c->value_capacity, c->value_count, sizeof *c->values);
 }
 
-static sw_status freeze_all(freeze *f, bool grouped, sw_error *err)
+static sw_status freeze_all(freeze *f, const swi_builder *builder, sw_error *err)
 {
     sw_catalog *c = f->c;
-    sw_status status = group_pieces(f, grouped, err);
+    sw_status status = check_blobs(f, builder->fitting, err);
     if (status == SW_OK)
-        status = check_blobs(f, err);
-    for (size_t t = 0; t < c->tensor_count && status == SW_OK; t++)
-        status = freeze_tensor(f, (uint32_t)t, err);
+        status = swi_group_pieces(builder, f->bad_blobs == NULL, &f->proven, err);
+    if (status == SW_OK)
+        status = freeze_tensors(f, err);
     if (status == SW_OK)
         status = check_repeats(f, err);
-    for (size_t t = 0; t < c->tensor_count && status == SW_OK; t++)
+    for (size_t t = 0; t < c->tensor_count && builder->has_aliases && status == SW_OK; t++)
         status = resolve_alias(f, (uint32_t)t, err);
     count_values_hit(f);
     if (status == SW_OK)
@@ -604,9 +584,9 @@ static sw_status freeze_all(freeze *f, bool grouped, sw_error *err)
 sw_status swi_builder_freeze(swi_builder *builder, sw_report *report, sw_catalog **out,
                              sw_error *err)
 {
-    freeze f = {.c = builder->catalog, .report = report, .tensor_of = builder->tensor_of};
+    freeze f = {.c = builder->catalog, .report = report};
     swi_cover_budget(&f.cover, builder->catalog->pieces.count);
-    sw_status status = freeze_all(&f, builder->grouped, err);
+    sw_status status = freeze_all(&f, builder, err);
     if (status != SW_OK)
         goto done;
     f.c->piece_count = f.written;
@@ -614,6 +594,7 @@ sw_status swi_builder_freeze(swi_builder *builder, sw_report *report, sw_catalog
     *out = f.c;
     builder->catalog = NULL;
 done:
+    free(f.proven);
     free(f.short_files);
     free(f.bad_blobs);
     free(f.keys);

@@ -9,7 +9,7 @@
 
 #include "base/checked.h"
 
-#define BLOCK 65536U
+#define BLOCK SWI_PACKED_BLOCK
 
 /* First byte of a piece: its axes, and what needs no telling. */
 enum {
@@ -215,61 +215,49 @@ void swi_unpack_want(const uint8_t *record, swi_blob_want *want)
 
 /* ---- the container --------------------------------------------------------------------------- */
 
+static size_t blocks_of(size_t count)
+{
+    return count / BLOCK + (count % BLOCK != 0);
+}
+
 sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size, sw_error *err)
 {
-    size_t block = packed->count / BLOCK;
-    sw_status status = swi_grow_raw((void **)&packed->at, &packed->at_capacity, packed->count + 1,
-                                    sizeof *packed->at, err);
+    const size_t i = packed->count;
+    sw_status status =
+        swi_grow_raw((void **)&packed->at, &packed->at_capacity, i + 1, sizeof *packed->at, err);
     if (status == SW_OK)
-        status = swi_grow_raw((void **)&packed->block, &packed->block_capacity, block + 1,
-                              sizeof *packed->block, err);
-    size_t at = packed->bytes.size;
+        status = swi_grow_array((void **)&packed->blocks, &packed->block_capacity, i / BLOCK + 1,
+                                sizeof *packed->blocks, err);
     if (status == SW_OK)
-        status = swi_buf_append(&packed->bytes, record, size, err);
+        status = swi_buf_append(&packed->blocks[i / BLOCK], record, size, err);
     if (status != SW_OK)
         return status;
-    if (packed->count % BLOCK == 0)
-        packed->block[block] = at;
-    packed->at[packed->count++] = (uint32_t)(at - packed->block[block]);
+    packed->at[i] = (uint32_t)(packed->blocks[i / BLOCK].size - size);
+    packed->count++;
     return SW_OK;
 }
 
-sw_status swi_packed_reserve(swi_packed *packed, size_t count, size_t bytes, sw_error *err)
+sw_status swi_packed_begin(swi_packed *packed, size_t count, sw_error *err)
 {
-    size_t need, whole;
-    if (!swi_add_size(packed->count, count, &need) || !swi_mul_size(count, bytes, &whole) ||
-        !swi_add_size(packed->bytes.size, whole, &whole))
-        return swi_fail_nomem(err);
-    sw_status status = swi_reserve_array((void **)&packed->at, &packed->at_capacity, need,
+    sw_status status = swi_reserve_array((void **)&packed->at, &packed->at_capacity, count,
                                          sizeof *packed->at, err);
-    return status == SW_OK ? swi_reserve_array((void **)&packed->bytes.data,
-                                               &packed->bytes.capacity, whole, 1, err)
+    return status == SW_OK ? swi_grow_array((void **)&packed->blocks, &packed->block_capacity,
+                                            blocks_of(count), sizeof *packed->blocks, err)
                            : status;
 }
 
 sw_status swi_packed_copy(swi_packed *to, const swi_packed *from, sw_error *err)
 {
-    size_t blocks = (from->count + BLOCK - 1) / BLOCK;
     if (from->count == 0)
         return SW_OK;
-    sw_status status =
-        swi_grow_raw((void **)&to->at, &to->at_capacity, from->count, sizeof *to->at, err);
-    if (status == SW_OK)
-        status =
-            swi_grow_raw((void **)&to->block, &to->block_capacity, blocks, sizeof *to->block, err);
-    if (status == SW_OK)
-        status = swi_buf_append(&to->bytes, from->bytes.data, from->bytes.size, err);
+    sw_status status = swi_packed_begin(to, from->count, err);
+    for (size_t b = 0; b < blocks_of(from->count) && status == SW_OK; b++)
+        status = swi_buf_append(&to->blocks[b], from->blocks[b].data, from->blocks[b].size, err);
     if (status != SW_OK)
         return status;
     memcpy(to->at, from->at, from->count * sizeof *to->at);
-    memcpy(to->block, from->block, blocks * sizeof *to->block);
     to->count = from->count;
     return SW_OK;
-}
-
-const uint8_t *swi_packed_at(const swi_packed *packed, size_t i)
-{
-    return packed->bytes.data + packed->block[i / BLOCK] + packed->at[i];
 }
 
 void swi_trim_array(void **items, size_t *capacity, size_t count, size_t size)
@@ -291,22 +279,26 @@ void swi_trim_array(void **items, size_t *capacity, size_t count, size_t size)
 
 void swi_packed_trim(swi_packed *packed)
 {
-    swi_trim_array((void **)&packed->bytes.data, &packed->bytes.capacity, packed->bytes.size, 1);
+    for (size_t b = 0; b < blocks_of(packed->count); b++)
+        swi_trim_array((void **)&packed->blocks[b].data, &packed->blocks[b].capacity,
+                       packed->blocks[b].size, 1);
     swi_trim_array((void **)&packed->at, &packed->at_capacity, packed->count, sizeof *packed->at);
-    swi_trim_array((void **)&packed->block, &packed->block_capacity,
-                   (packed->count + BLOCK - 1) / BLOCK, sizeof *packed->block);
 }
 
 void swi_packed_free(swi_packed *packed)
 {
-    swi_buf_free(&packed->bytes);
+    for (size_t b = 0; b < packed->block_capacity; b++)
+        swi_buf_free(&packed->blocks[b]);
+    free(packed->blocks);
     free(packed->at);
-    free(packed->block);
     *packed = (swi_packed){0};
 }
 
 uint64_t swi_packed_memory(const swi_packed *packed)
 {
-    return packed->bytes.capacity + packed->at_capacity * sizeof *packed->at +
-           packed->block_capacity * sizeof *packed->block;
+    uint64_t bytes =
+        packed->block_capacity * sizeof *packed->blocks + packed->at_capacity * sizeof *packed->at;
+    for (size_t b = 0; b < blocks_of(packed->count); b++)
+        bytes += packed->blocks[b].capacity;
+    return bytes;
 }

@@ -14,10 +14,13 @@
 
 /* ---- records of variable length -------------------------------------------------------------- */
 
-/* Record i begins at block[i / 65536] + at[i] in bytes: five bytes of table a record at most. */
+/* In blocks of so many records, each with bytes of its own: so that threads can fill blocks side by
+ * side, and tables grow without being copied. */
+#define SWI_PACKED_BLOCK 65536U
+
+/* Record i begins at byte at[i] of block i / SWI_PACKED_BLOCK. */
 typedef struct swi_packed {
-    swi_buf bytes;
-    uint64_t *block;
+    swi_buf *blocks;
     size_t block_capacity;
     uint32_t *at;
     size_t at_capacity;
@@ -29,15 +32,21 @@ typedef struct swi_packed {
 
 SW_MUST_USE sw_status swi_packed_add(swi_packed *packed, const uint8_t *record, size_t size,
                                      sw_error *err);
-/* Room for `count` more of about `bytes` bytes each. */
-SW_MUST_USE sw_status swi_packed_reserve(swi_packed *packed, size_t count, size_t bytes,
-                                         sw_error *err);
+/*
+ * An empty one gets the tables for `count` records; blocks and places are then filled by whoever
+ * knows them, and the records are there once `count` is set.
+ */
+SW_MUST_USE sw_status swi_packed_begin(swi_packed *packed, size_t count, sw_error *err);
 /* Fills an empty one; on failure it may be filled in part. */
 SW_MUST_USE sw_status swi_packed_copy(swi_packed *to, const swi_packed *from, sw_error *err);
-const uint8_t *swi_packed_at(const swi_packed *packed, size_t i);
 void swi_packed_trim(swi_packed *packed);
 void swi_packed_free(swi_packed *packed);
 uint64_t swi_packed_memory(const swi_packed *packed);
+
+static inline const uint8_t *swi_packed_at(const swi_packed *packed, size_t i)
+{
+    return packed->blocks[i / SWI_PACKED_BLOCK].data + packed->at[i];
+}
 
 /* What a piece leaves out because its tensor says it already. */
 typedef struct swi_pack_context {
@@ -115,8 +124,26 @@ struct swi_builder {
     sw_limits limits;
     uint32_t *tensor_of; /* of each piece */
     size_t tensor_of_capacity;
-    bool grouped; /* pieces came tensor by tensor, ascending */
+    uint32_t threads; /* 0: this one alone */
+    size_t fitting;   /* so many blobs at the beginning are known to lie inside their files */
+    bool has_aliases;
 };
+
+/* The number of a kind of blobs. */
+SW_MUST_USE sw_status swi_builder_kind(sw_catalog *c, const swi_blob_ops *ops, uint8_t *kind,
+                                       sw_error *err);
+/* Type and shape of a tensor, not its name. */
+SW_MUST_USE sw_status swi_check_form(const swi_tensor_in *in, uint64_t *elements, sw_error *err);
+
+static inline swi_tensor_row swi_row_of(const swi_tensor_in *in, uint64_t elements, uint32_t shape)
+{
+    return (swi_tensor_row){.elements = elements,
+                            .shape = shape,
+                            .alias_of = SWI_NO_ALIAS,
+                            .dtype = (uint8_t)in->dtype,
+                            .role = (uint8_t)in->role,
+                            .axes = (uint8_t)in->axes};
+}
 
 static inline const int64_t *swi_shape_of(const sw_catalog *c, const swi_tensor_row *t)
 {

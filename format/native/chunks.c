@@ -290,6 +290,11 @@ static bool sizes_agree(const swi_native_chunk *chunk, uint64_t raw_bytes)
                : chunk->stored_bytes <= SWI_CHUNK_STORED_MAX(raw_bytes);
 }
 
+const swi_blob_ops *swi_native_chunks_ops(const swi_native_chunks *chunks)
+{
+    return &chunks->ops;
+}
+
 sw_status swi_native_chunks_blob(const swi_native_chunks *chunks, size_t shard, uint64_t chunk,
                                  uint32_t file, uint64_t raw_bytes, swi_blob *out, sw_error *err)
 {

@@ -96,6 +96,8 @@ void swi_native_chunk_lengths(swi_native_piece *piece, const int64_t *shape, uin
 
 static uint64_t cells_of(const swi_native_piece *piece, uint32_t k)
 {
+    if (piece->chunk[k] == piece->length[k])
+        return 1; /* a division takes longer */
     return ((uint64_t)piece->length[k] - 1) / (uint64_t)piece->chunk[k] + 1;
 }
 

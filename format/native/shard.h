@@ -51,13 +51,18 @@ SW_MUST_USE sw_status swi_native_tail_write(const swi_native_head *head,
 
 /* ---- reading */
 
+typedef struct swi_native_walk {
+    uint64_t at, piece, chunk; /* {0} to begin; chunk: the first of the piece that was given */
+} swi_native_walk;
+
 typedef struct swi_native_shard {
     swi_native_head head;
     uint64_t bytes, values_at, values_bytes, index_at, index_bytes;
     uint64_t piece_count, chunk_count;
-    uint8_t *index;        /* owned: the index as it was read, digest compared */
-    const uint8_t *chunks; /* in it */
-    uint8_t *values;       /* owned; NULL: none */
+    uint8_t *index;         /* owned: the index as it was read, digest compared */
+    const uint8_t *chunks;  /* in it */
+    uint8_t *values;        /* owned; NULL: none */
+    swi_native_walk *marks; /* owned: on the way through the pieces */
 } swi_native_shard;
 /*
  * Reads head, foot, values and index of a shard file and holds them against the manifest:
@@ -79,16 +84,16 @@ void swi_native_shard_free(swi_native_shard *shard);
 /* i < chunk_count */
 void swi_native_chunk_at(const swi_native_shard *shard, uint64_t i, swi_native_chunk *out);
 /* The pieces in order: *at is 0 at first; false at the end. `axes_of` tells the shape of a tensor
- * (kind 2). SW_ERR_CORRUPT: outside the tensor, a wrong number of chunks. */
+ * (kind 2). SW_ERR_CORRUPT: outside the tensor, a wrong number of chunks. Of the piece's numbers
+ * those of its axes are set. */
 typedef struct swi_native_shape {
     uint32_t axes;
     const int64_t *shape; /* or read it by copies: valid till the next call */
     uint32_t element_bytes;
 } swi_native_shape;
 typedef bool (*swi_native_shape_fn)(const void *ctx, uint32_t tensor, swi_native_shape *out);
-typedef struct swi_native_walk {
-    uint64_t at, piece, chunk; /* {0} to begin; chunk: the first of the piece that was given */
-} swi_native_walk;
+/* A walk that begins with the piece that the chunk (< chunk_count) is of, or a few before it. */
+void swi_native_walk_near(const swi_native_shard *shard, uint64_t chunk, swi_native_walk *out);
 SW_MUST_USE sw_status swi_native_piece_next(const swi_native_shard *shard, swi_native_walk *walk,
                                             swi_native_shape_fn shape_of, const void *ctx,
                                             swi_native_piece *out, uint64_t *first_chunk,
@@ -107,6 +112,8 @@ typedef struct swi_native_chunks swi_native_chunks;
 SW_MUST_USE sw_status swi_native_chunks_make(const swi_native_shard *shards, size_t count,
                                              swi_native_chunks **out, sw_error *err);
 void swi_native_chunks_free(swi_native_chunks *chunks);
+/* The kind of blob that all of them are. */
+const swi_blob_ops *swi_native_chunks_ops(const swi_native_chunks *chunks);
 /* The blob of a chunk of a shard file; `file` is its id in the catalog. SW_ERR_LIMIT: more than
  * 2^32 chunks. SW_ERR_CORRUPT: so many raw bytes cannot be stored in it (NAT-13). Errors of this
  * and of swi_native_piece_next name no file. */

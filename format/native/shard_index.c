@@ -2,8 +2,13 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/cursor.h"
+#include "base/together.h"
 #include "native/shard_parts.h"
+
+#define MARK_CHUNKS 1024U   /* from mark to mark */
+#define RANGE_CHUNKS 65536U /* checked at a time */
 
 /* A piece as it is written. */
 typedef struct record {
@@ -64,15 +69,25 @@ static sw_status check_chunk(const swi_native_shard *shard, uint64_t i, uint64_t
     return SW_OK;
 }
 
-static sw_status check_chunks(const swi_native_shard *shard, sw_error *err)
+/* Where a chunk ends; before the first the head does. */
+static uint64_t end_before(const swi_native_shard *shard, uint64_t i)
 {
-    uint64_t end = SWI_NATIVE_HEAD_BYTES;
-    for (uint64_t i = 0; i < shard->chunk_count; i++) {
+    if (i == 0)
+        return SWI_NATIVE_HEAD_BYTES;
+    const uint8_t *p = shard->chunks + ((size_t)i - 1) * SWI_CHUNK_BYTES;
+    return swi_load_u64le(p) + swi_load_u32le(p + 8);
+}
+
+static sw_status check_chunks(const swi_native_shard *shard, uint64_t from, uint64_t to,
+                              sw_error *err)
+{
+    uint64_t end = end_before(shard, from);
+    for (uint64_t i = from; i < to; i++) {
         sw_status status = check_chunk(shard, i, &end, err);
         if (status != SW_OK)
             return status;
     }
-    if (end == shard->values_at)
+    if (to < shard->chunk_count || end == shard->values_at)
         return SW_OK;
     return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-9", end,
                        "the chunks end at %" PRIu64 ", the values begin at %" PRIu64, end,
@@ -114,13 +129,16 @@ static bool axes_fit_kind(const record *r)
  * What it has no numbers for stays in *r as it is. */
 static sw_status read_piece(const swi_native_shard *shard, swi_cursor *c, record *r, sw_error *err)
 {
-    uint16_t zero = 0;
+    const uint8_t *p;
     r->at = shard->index_at + c->pos;
-    if (!swi_get_u32le(c, &r->piece.tensor) || !swi_get_u8(c, &r->kind) ||
-        !swi_get_u8(c, &r->axes) || !swi_get_u16le(c, &zero) || !swi_get_u64le(c, &r->chunks))
+    if (!swi_get_bytes(c, SWI_PIECE_BYTES, &p))
         return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-13", r->at,
                            "the record of a piece is cut by those of chunks");
-    if (r->kind > SWI_PIECE_WHOLE || zero != 0)
+    r->piece.tensor = swi_load_u32le(p);
+    r->kind = p[4];
+    r->axes = p[5];
+    r->chunks = swi_load_u64le(p + 8);
+    if (r->kind > SWI_PIECE_WHOLE || (p[6] | p[7]) != 0)
         return bad_piece(r, 4, err, "is of no kind that there is");
     if (!axes_fit_kind(r))
         return bad_piece(r, 5, err, "has a number of axes that is not that of its kind");
@@ -141,13 +159,22 @@ static swi_cursor piece_records(const swi_native_shard *shard)
     return swi_cursor_make(shard->index, (size_t)pieces_bytes(shard));
 }
 
-static sw_status check_pieces(const swi_native_shard *shard, sw_error *err)
+/* The piece has the chunks up to `end`. */
+static void set_marks(swi_native_shard *shard, const swi_native_walk *piece, uint64_t end)
+{
+    uint64_t k = piece->chunk / MARK_CHUNKS + (piece->chunk % MARK_CHUNKS != 0);
+    for (; k * MARK_CHUNKS < end; k++)
+        shard->marks[k] = *piece;
+}
+
+static sw_status check_pieces(swi_native_shard *shard, sw_error *err)
 {
     swi_cursor c = piece_records(shard);
     uint64_t chunks = 0;
     uint32_t before = 0;
     record r = {0};
     for (uint64_t i = 0; i < shard->piece_count; i++) {
+        const swi_native_walk here = {c.pos, i, chunks};
         sw_status status = read_piece(shard, &c, &r, err);
         if (status != SW_OK)
             return status;
@@ -157,6 +184,7 @@ static sw_status check_pieces(const swi_native_shard *shard, sw_error *err)
             return bad_piece(&r, 8, err, "has more chunks than are left");
         before = r.piece.tensor;
         chunks += r.chunks;
+        set_marks(shard, &here, chunks);
     }
     if (chunks == shard->chunk_count && swi_cursor_left(&c) == 0)
         return SW_OK;
@@ -166,10 +194,25 @@ static sw_status check_pieces(const swi_native_shard *shard, sw_error *err)
                        chunks, shard->chunk_count, swi_cursor_left(&c));
 }
 
-sw_status swi_shard_check_records(const swi_native_shard *shard, sw_error *err)
+/* Pieces are checked by one thread, as each begins where the one before it ends. */
+static sw_status check_part(void *ctx, uint64_t from, uint64_t to, sw_error *err)
 {
-    sw_status status = check_pieces(shard, err);
-    return status == SW_OK ? check_chunks(shard, err) : status;
+    swi_native_shard *shard = ctx;
+    (void)to;
+    if (from == 0)
+        return check_pieces(shard, err);
+    const uint64_t first = (from - 1) * RANGE_CHUNKS, left = shard->chunk_count - first;
+    return check_chunks(shard, first, first + (left < RANGE_CHUNKS ? left : RANGE_CHUNKS), err);
+}
+
+sw_status swi_shard_check_records(swi_native_shard *shard, uint32_t threads, sw_error *err)
+{
+    const uint64_t count = shard->chunk_count;
+    sw_status status = swi_alloc_array((size_t)(count / MARK_CHUNKS) + 1, sizeof *shard->marks,
+                                       (void **)&shard->marks, err);
+    return status == SW_OK
+               ? swi_together_ranges(threads, 2 + count / RANGE_CHUNKS, 1, check_part, shard, err)
+               : status;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
@@ -185,16 +228,22 @@ static bool elements_of(const swi_native_shape *shape, int64_t *out)
 }
 
 /* What a record of the third kind leaves unsaid. */
-static bool fill_whole(swi_native_piece *piece, const swi_native_shape *shape)
+static sw_status fit_whole(record *r, const swi_native_shape *shape, sw_error *err)
 {
+    swi_native_piece *piece = &r->piece;
+    uint64_t bytes = shape->element_bytes;
+    bool is_small = true;
     piece->axes = shape->axes;
     for (uint32_t k = 0; k < shape->axes; k++) {
+        if (shape->shape[k] < 1)
+            return bad_piece(r, 0, err, "is all of a tensor without elements");
         piece->offset[k] = 0;
         piece->length[k] = piece->chunk[k] = shape->shape[k];
-        if (shape->shape[k] < 1)
-            return false;
+        is_small = is_small && swi_mul_u64(bytes, (uint64_t)shape->shape[k], &bytes);
     }
-    return true;
+    if (is_small && bytes <= SWI_CHUNK_RAW_MAX)
+        return SW_OK;
+    return bad_piece(r, 8, err, "has chunks of more than 4194304 bytes");
 }
 
 /* No number here is negative, so that differences do not overflow. */
@@ -213,8 +262,8 @@ static bool inside(const swi_native_piece *piece, const swi_native_shape *shape)
 static sw_status fit(record *r, const swi_native_shape *shape, sw_error *err)
 {
     uint64_t chunks;
-    if (r->kind == SWI_PIECE_WHOLE && !fill_whole(&r->piece, shape))
-        return bad_piece(r, 0, err, "is all of a tensor without elements");
+    if (r->kind == SWI_PIECE_WHOLE)
+        return fit_whole(r, shape, err);
     if (r->kind == SWI_PIECE_BOX && r->axes != shape->axes)
         return bad_piece(r, 5, err, "has another number of axes than the tensor");
     if (!inside(&r->piece, shape))
@@ -224,6 +273,24 @@ static sw_status fit(record *r, const swi_native_shape *shape, sw_error *err)
     return SW_OK;
 }
 
+/* Of a million small ones no more than there is. */
+static void copy_piece(const swi_native_piece *from, swi_native_piece *to)
+{
+    to->tensor = from->tensor;
+    to->axes = from->axes;
+    to->flat = from->flat;
+    for (uint32_t k = 0; k < from->axes; k++) {
+        to->offset[k] = from->offset[k];
+        to->length[k] = from->length[k];
+        to->chunk[k] = from->chunk[k];
+    }
+}
+
+void swi_native_walk_near(const swi_native_shard *shard, uint64_t chunk, swi_native_walk *out)
+{
+    *out = shard->marks[chunk / MARK_CHUNKS];
+}
+
 sw_status swi_native_piece_next(const swi_native_shard *shard, swi_native_walk *walk,
                                 swi_native_shape_fn shape_of, const void *ctx,
                                 swi_native_piece *out, uint64_t *first_chunk, uint64_t *chunks,
@@ -231,7 +298,8 @@ sw_status swi_native_piece_next(const swi_native_shard *shard, swi_native_walk *
 {
     swi_cursor c = piece_records(shard);
     swi_native_shape shape = {0};
-    record r = {0};
+    record r;
+    r.piece.axes = 0;
     if (walk->piece >= shard->piece_count) {
         *more = false;
         return SW_OK;
@@ -246,7 +314,7 @@ sw_status swi_native_piece_next(const swi_native_shard *shard, swi_native_walk *
     status = fit(&r, &shape, err);
     if (status != SW_OK)
         return status;
-    *out = r.piece;
+    copy_piece(&r.piece, out);
     *first_chunk = walk->chunk;
     *chunks = r.chunks;
     *more = true;

@@ -34,7 +34,7 @@ static inline bool swi_shard_chunk_place(uint64_t end, uint32_t align, uint64_t 
     uint64_t last;
     if (!swi_add_u64(end, align - 1U, &last))
         return false;
-    *out = last - last % align;
+    *out = last & ~(uint64_t)(align - 1U); /* a power of two */
     return true;
 }
 
@@ -48,7 +48,9 @@ SW_MUST_USE sw_status swi_shard_digest(const uint8_t head[SWI_NATIVE_HEAD_BYTES]
                                        const uint8_t foot[SWI_NATIVE_FOOT_BYTES], swi_digest *out,
                                        sw_error *err);
 
-/* NAT-9, NAT-11: the records of an index that was read, but for the shapes of tensors. */
-SW_MUST_USE sw_status swi_shard_check_records(const swi_native_shard *shard, sw_error *err);
+/* NAT-9, NAT-11: the records of an index that was read, but for the shapes of tensors. Makes the
+ * shard's marks. */
+SW_MUST_USE sw_status swi_shard_check_records(swi_native_shard *shard, uint32_t threads,
+                                              sw_error *err);
 
 #endif

@@ -250,7 +250,7 @@ static sw_status open_checked(opening *o, sw_error *err)
     if (status == SW_OK)
         status = read_sections(o, err);
     if (status == SW_OK)
-        status = swi_shard_check_records(&o->shard, err);
+        status = swi_shard_check_records(&o->shard, o->expect->threads, err);
     return status;
 }
 
@@ -278,5 +278,6 @@ void swi_native_shard_free(swi_native_shard *shard)
 {
     free(shard->index);
     free(shard->values);
+    free(shard->marks);
     *shard = (swi_native_shard){0};
 }

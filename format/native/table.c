@@ -7,6 +7,7 @@
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/together.h"
 #include "model/piece.h"
 #include "native/manifest.h"
 
@@ -14,6 +15,7 @@
 #define HEAD_BYTES 32
 #define MAGIC "SWTABLE1"
 #define FLAG_DIGEST 1U
+#define RANGE 8192 /* of tensors, for threads */
 
 /* The codes of types are those of sw_dtype: a new one needs a place in the specification first. */
 _Static_assert(SW_BOOL == 1 && SW_U64 == 8 && SW_F16 == 10 && SW_C32 == 14 && SW_F8_E4M3FN == 17 &&
@@ -163,6 +165,11 @@ typedef struct check {
     array arrays[ARRAYS];
 } check;
 
+/* Of tensors. */
+typedef struct range {
+    uint32_t from, to;
+} range;
+
 static sw_status wrong(uint64_t offset, const char *what, sw_error *err)
 {
     return swi_fail_at(err, SW_ERR_CORRUPT, CLAUSE, offset, "%s: %s", SWI_NATIVE_TABLE, what);
@@ -227,33 +234,53 @@ static void set_arrays(check *c)
         *to[i] = t->data + c->arrays[i].at;
 }
 
-/* Ends that rise to `last`, each step at most `step`. */
-static sw_status check_ends(const check *c, int which, uint64_t last, uint64_t step,
-                            const char *what, sw_error *err)
+/* Ends that rise to `last`, each step at most `step`: those of a range, and the two before it,
+ * which other ranges tell about. */
+static sw_status check_ends(const check *c, int which, const range *r, sw_error *err)
 {
+    static const char *const what[] = {
+        [NAME_END] = "ends of names that fall, or not at the end of all names",
+        [SHAPE_END] = "ends of shapes that fall, more than 10 axes, or not at the end of all"};
+    const uint64_t last = which == NAME_END ? c->table.name_bytes : c->table.shape_numbers;
+    const uint64_t step = which == NAME_END ? UINT32_MAX : SW_MAX_AXES;
     const uint8_t *ends = c->table.data + c->arrays[which].at;
-    uint32_t before = 0;
-    for (uint32_t i = 0; i < c->table.count; i++) {
+    const uint32_t first = r->from > 0 ? r->from - 1 : 0;
+    uint32_t before = start_at(ends, first);
+    if (before > last)
+        return wrong(c->arrays[which].at, what[which], err);
+    for (uint32_t i = first; i < r->to; i++) {
         uint32_t end = end_at(ends, i);
         if (end < before || end > last || end - before > step)
-            return wrong_tensor(c, i, c->arrays[which].at + 4 * (uint64_t)i, what, err);
+            return wrong_tensor(c, i, c->arrays[which].at + 4 * (uint64_t)i, what[which], err);
         before = end;
     }
-    if (before != last)
-        return wrong(which == NAME_END ? 16 : 12, what, err);
+    if (r->to == c->table.count && before != last)
+        return wrong(which == NAME_END ? 16 : 12, what[which], err);
     return SW_OK;
 }
 
+/* Text together: up to the first 0 or byte that is none. */
+static sw_status check_text(const check *c, size_t from, size_t to, sw_error *err)
+{
+    const uint8_t *names = c->table.names + from;
+    const uint8_t *zero = to > from ? memchr(names, 0, to - from) : NULL;
+    const size_t size = zero != NULL ? (size_t)(zero - names) : to - from;
+    const size_t valid = swi_utf8_prefix(names, size);
+    if (valid == to - from)
+        return SW_OK;
+    return wrong(c->arrays[NAMES].at + from + valid, "names that are not text in UTF-8", err);
+}
+
 /* Names are text each when all of them together are, and none begins within a character. */
-static sw_status check_names(const check *c, sw_error *err)
+static sw_status check_names(const check *c, const range *r, sw_error *err)
 {
     const swi_native_table *t = &c->table;
-    size_t size = (size_t)t->name_bytes, before = 0, start = 0;
-    const uint8_t *zero = size > 0 ? memchr(t->names, 0, size) : NULL;
-    size_t valid = swi_utf8_prefix(t->names, zero != NULL ? (size_t)(zero - t->names) : size);
-    if (valid != size)
-        return wrong(c->arrays[NAMES].at + valid, "names that are not text in UTF-8", err);
-    for (uint32_t i = 0; i < t->count; i++) {
+    size_t size = (size_t)t->name_bytes, start = start_at(t->name_end, r->from);
+    size_t before = r->from > 1 ? end_at(t->name_end, r->from - 2) : 0;
+    sw_status status = check_text(c, start, start_at(t->name_end, r->to), err);
+    if (status != SW_OK)
+        return status;
+    for (uint32_t i = r->from; i < r->to; i++) {
         size_t end = end_at(t->name_end, i);
         if (start < size && (t->names[start] & 0xc0) == 0x80)
             return wrong_tensor(c, i, c->arrays[NAMES].at + start,
@@ -276,10 +303,10 @@ static bool is_zero(const uint8_t *p, size_t size)
     return any == 0;
 }
 
-static sw_status check_kinds(const check *c, sw_error *err)
+static sw_status check_kinds(const check *c, const range *r, sw_error *err)
 {
     const swi_native_table *t = &c->table;
-    for (uint32_t i = 0; i < t->count; i++) {
+    for (uint32_t i = r->from; i < r->to; i++) {
         uint64_t digest = SWI_DIGEST_BYTES * (uint64_t)i;
         if (end_at(t->layout, i) >= c->layouts)
             return wrong_tensor(c, i, c->arrays[LAYOUT].at + 4 * (uint64_t)i,
@@ -305,10 +332,10 @@ static uint32_t shape_at(const swi_native_table *t, uint32_t i, int64_t shape[SW
     return end - start;
 }
 
-static sw_status check_shapes(const check *c, sw_error *err)
+static sw_status check_shapes(const check *c, const range *r, sw_error *err)
 {
     const swi_native_table *t = &c->table;
-    for (uint32_t i = 0; i < t->count; i++) {
+    for (uint32_t i = r->from; i < r->to; i++) {
         int64_t shape[SW_MAX_AXES];
         uint64_t elements, bytes;
         uint32_t axes = shape_at(t, i, shape);
@@ -322,26 +349,34 @@ static sw_status check_shapes(const check *c, sw_error *err)
     return SW_OK;
 }
 
+static sw_status check_range(void *ctx, uint64_t from, uint64_t to, sw_error *err)
+{
+    const check *c = ctx;
+    const range r = {(uint32_t)from, (uint32_t)to};
+    sw_status status = check_ends(c, NAME_END, &r, err);
+    if (status == SW_OK)
+        status = check_ends(c, SHAPE_END, &r, err);
+    if (status == SW_OK)
+        status = check_names(c, &r, err);
+    if (status == SW_OK)
+        status = check_kinds(c, &r, err);
+    if (status == SW_OK)
+        status = check_shapes(c, &r, err);
+    return status;
+}
+
 sw_status swi_native_table_read(const uint8_t *data, size_t size, uint32_t layouts,
-                                swi_native_table *out, sw_error *err)
+                                uint32_t threads, swi_native_table *out, sw_error *err)
 {
     check c = {.table.data = data, .size = size, .layouts = layouts};
     sw_status status = read_head(&c, err);
     if (status != SW_OK)
         return status;
     set_arrays(&c);
-    status = check_ends(&c, NAME_END, c.table.name_bytes, UINT32_MAX,
-                        "ends of names that fall, or not at the end of all names", err);
-    if (status == SW_OK)
-        status =
-            check_ends(&c, SHAPE_END, c.table.shape_numbers, SW_MAX_AXES,
-                       "ends of shapes that fall, more than 8 axes, or not at the end of all", err);
-    if (status == SW_OK)
-        status = check_names(&c, err);
-    if (status == SW_OK)
-        status = check_kinds(&c, err);
-    if (status == SW_OK)
-        status = check_shapes(&c, err);
+    if (c.table.count == 0)
+        status = check_range(&c, 0, 0, err); /* there are no names and shapes either */
+    else
+        status = swi_together_ranges(threads, c.table.count, RANGE, check_range, &c, err);
     if (status == SW_OK)
         *out = c.table;
     return status;
@@ -365,6 +400,13 @@ void swi_native_table_at(const swi_native_table *table, uint32_t i, swi_native_t
     out->axes = shape_at(table, i, out->shape);
     out->has_digest = (table->flags[i] & FLAG_DIGEST) != 0;
     memcpy(out->digest.bytes, table->digests + SWI_DIGEST_BYTES * (size_t)i, SWI_DIGEST_BYTES);
+}
+
+uint32_t swi_native_table_form(const swi_native_table *table, uint32_t i, sw_dtype *dtype,
+                               int64_t shape[SW_MAX_AXES])
+{
+    *dtype = (sw_dtype)table->dtype[i];
+    return shape_at(table, i, shape);
 }
 
 int64_t swi_native_table_find(const swi_native_table *table, const char *name, size_t size)

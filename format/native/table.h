@@ -30,11 +30,15 @@ typedef struct swi_native_table {
     uint64_t name_bytes;
     const uint8_t *name_end, *shape_end, *layout, *dtype, *role, *flags, *shapes, *digests, *names;
 } swi_native_table;
-/* SW_ERR_CORRUPT with the position of what is wrong. `layouts`: how many there are. */
+/* SW_ERR_CORRUPT with the position of what is wrong. `layouts`: how many there are. Checked by up
+ * to `threads` threads. */
 SW_MUST_USE sw_status swi_native_table_read(const uint8_t *data, size_t size, uint32_t layouts,
-                                            swi_native_table *out, sw_error *err);
+                                            uint32_t threads, swi_native_table *out, sw_error *err);
 /* i < count. */
 void swi_native_table_at(const swi_native_table *table, uint32_t i, swi_native_tensor *out);
+/* Type and shape alone, sooner; returns how many axes. */
+uint32_t swi_native_table_form(const swi_native_table *table, uint32_t i, sw_dtype *dtype,
+                               int64_t shape[SW_MAX_AXES]);
 /* Bisects; -1: there is none. */
 int64_t swi_native_table_find(const swi_native_table *table, const char *name, size_t size);
 

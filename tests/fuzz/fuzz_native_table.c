@@ -35,7 +35,7 @@ static void read_table(const uint8_t *data, size_t size)
 {
     swi_native_table table;
     sw_error err = {0};
-    if (swi_native_table_read(data, size, 1000, &table, &err) == SW_OK)
+    if (swi_native_table_read(data, size, 1000, 2, &table, &err) == SW_OK)
         walk(&table, data, size);
     else if (err.text[0] == 0)
         __builtin_trap();

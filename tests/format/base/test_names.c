@@ -63,8 +63,6 @@ static void test_ascending_until_one_is_not(void **state)
         uint32_t count = 0;
         int ascending = (int)harness_random_below(&prng, STRINGS);
         assert_ok(swi_names_make(&names, &err), &err);
-        if (round % 2 == 0)
-            assert_ok(swi_names_reserve(names, STRINGS / 2, 300, &err), &err);
         for (int i = 0; i < STRINGS; i++) {
             char name[64];
             uint32_t id = 0, want = 0;
@@ -84,6 +82,49 @@ static void test_ascending_until_one_is_not(void **state)
                 assert_int_equal(swi_names_find(names, list[k], strlen(list[k])), k);
         }
         assert_int_equal(swi_names_count(names), count);
+        swi_names_free(names);
+    }
+}
+
+/* A list in parts, whatever their order, is the same set as one string after the other. */
+static void test_lists(void **state)
+{
+    (void)state;
+    enum { COUNT = 500 };
+    for (uint32_t first = 0; first <= COUNT; first += COUNT / 4) {
+        char text[COUNT * 12], *room = NULL;
+        uint8_t ends[4 * COUNT];
+        uint32_t id, end = 0;
+        bool is_new = false;
+        sw_error err = {0};
+        swi_names *names = NULL;
+        for (uint32_t i = 0; i < COUNT; i++) {
+            end += (uint32_t)snprintf(text + end, 12, "%s%u", i > 0 ? "n" : "", 100 + i);
+            for (uint32_t k = 0; k < 4; k++)
+                ends[4 * i + k] = (uint8_t)(end >> (8 * k));
+        }
+        const swi_name_list list = {text, ends, COUNT};
+        assert_ok(swi_names_make(&names, &err), &err);
+        assert_ok(swi_names_list_begin(names, &list, &room, &err), &err);
+        assert_int_equal(swi_names_count(names), 0);
+        swi_names_list_part(names, &list, room, first, COUNT);
+        swi_names_list_part(names, &list, room, 0, first);
+        swi_names_list_end(names, &list);
+        assert_int_equal(swi_names_count(names), COUNT);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            char want[12];
+            size_t size;
+            (void)snprintf(want, sizeof want, "%s%u", i > 0 ? "n" : "", 100 + i);
+            assert_string_equal(swi_names_at(names, i, &size), want);
+            assert_int_equal(size, strlen(want));
+            assert_int_equal(swi_names_find(names, want, size), i);
+        }
+        assert_ok(swi_names_add(names, "a", 1, &id, &is_new, &err), &err);
+        assert_int_equal(id, COUNT);
+        assert_ok(swi_names_add(names, "n101", 4, &id, &is_new, &err), &err);
+        assert_int_equal(id, 1);
+        assert_false(is_new);
+        assert_int_equal(swi_names_list_begin(names, &list, &room, &err), SW_ERR_ARG);
         swi_names_free(names);
     }
 }
@@ -140,9 +181,8 @@ static void test_prefixes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_ascending_until_one_is_not),
-        cmocka_unit_test(test_bytes_count),
+        cmocka_unit_test(test_many),     cmocka_unit_test(test_ascending_until_one_is_not),
+        cmocka_unit_test(test_lists),    cmocka_unit_test(test_bytes_count),
         cmocka_unit_test(test_prefixes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,73 +238,6 @@ static void test_limits(void **state)
 
 /* ---- findings -------------------------------------------------------------------------------- */
 
-/* The same catalog twice: pieces that are all of their tensor said at length, and shortly. */
-static kit whole_catalog(bool shortly, int mischief)
-{
-    static const int64_t shapes[][3] = {{2, 3, 4}, {0, 3, 4}, {1, 1, 1}, {5, 1, 2}, {7, 2, 1}};
-    static const uint32_t order[2][5] = {{0, 1, 2, 3, 4}, {3, 0, 4, 2, 1}};
-    kit k = start(mischief == 1 ? 100 : 1000);
-    sw_error err = {0};
-    if (shortly)
-        assert_ok(swi_builder_reserve(k.b, &(swi_catalog_room){3, 10, 20, 4, 4}, &err), &err);
-    for (uint32_t i = 0; i < 5; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "t%u", i);
-        assert_int_equal(add_tensor(&k, name, i == 2 ? 0 : 3, shapes[i]), i);
-    }
-    for (uint32_t n = 0; n < 5; n++) {
-        uint32_t i = order[mischief == 2][n];
-        swi_piece p = {.axes = i == 2 ? 0 : 3};
-        uint64_t bytes = 4;
-        for (uint32_t a = 0; a < p.axes; a++) {
-            p.view[a] = p.length[a] = shapes[i][a];
-            bytes *= (uint64_t)shapes[i][a];
-        }
-        swi_piece_make_dense(&p, 4);
-        p.blob = add_blob(&k, 50, mischief == 3 && i == 3 ? bytes - 1 : bytes + i);
-        if (shortly)
-            assert_ok(swi_builder_whole(k.b, i, p.blob, &err), &err);
-        else
-            add_piece(&k, i, &p);
-    }
-    finish(&k);
-    return k;
-}
-
-static void test_whole_pieces(void **state)
-{
-    (void)state;
-    static const size_t findings[] = {0, 1, 0, 1};
-    for (int mischief = 0; mischief < 4; mischief++) {
-        kit a = whole_catalog(false, mischief), b = whole_catalog(true, mischief);
-        assert_int_equal(sw_report_count(a.report), findings[mischief]);
-        assert_int_equal(sw_report_count(b.report), findings[mischief]);
-        for (size_t i = 0; i < findings[mischief]; i++)
-            assert_string_equal(sw_report_at(a.report, i)->message,
-                                sw_report_at(b.report, i)->message);
-        assert_true(sw_catalog_piece_count(a.c) == sw_catalog_piece_count(b.c));
-        for (uint32_t i = 0; i < 5; i++) {
-            sw_tensor_info x = info_of(&a, i), y = info_of(&b, i);
-            swi_piece p = {0}, q = {0};
-            assert_int_equal(x.piece_count, y.piece_count);
-            assert_int_equal(swi_tensor_defect(a.c, i), swi_tensor_defect(b.c, i));
-            assert_int_equal(sw_catalog_find(b.c, x.name), i);
-            if (x.piece_count == 0)
-                continue;
-            swi_tensor_piece(a.c, i, 0, &p);
-            swi_tensor_piece(b.c, i, 0, &q);
-            assert_memory_equal(&p, &q, sizeof p);
-        }
-        end(&a);
-        end(&b);
-    }
-    kit k = start(100);
-    sw_error err = {0};
-    assert_int_equal(swi_builder_whole(k.b, 0, 0, &err), SW_ERR_ARG);
-    assert_error(&err, SW_ERR_ARG, "no such thing");
-    end(&k);
-}
-
 static void test_outside(void **state)
 {
     (void)state;
@@ -603,7 +536,6 @@ int main(void)
         cmocka_unit_test(test_packing_is_lossless),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_whole_pieces),
         cmocka_unit_test(test_outside),
         cmocka_unit_test(test_zero_and_negative_strides),
         cmocka_unit_test(test_short_file),

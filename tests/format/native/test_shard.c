@@ -81,9 +81,9 @@ static void same_pieces(const stage *t, const swi_native_shard *shard)
         assert_int_equal(piece.tensor, is->tensor);
         assert_int_equal(piece.flat, is->flat);
         assert_int_equal(piece.axes, is->axes);
-        assert_memory_equal(piece.offset, is->offset, sizeof piece.offset);
-        assert_memory_equal(piece.length, is->length, sizeof piece.length);
-        assert_memory_equal(piece.chunk, is->chunk, sizeof piece.chunk);
+        assert_memory_equal(piece.offset, is->offset, piece.axes * sizeof piece.offset[0]);
+        assert_memory_equal(piece.length, is->length, piece.axes * sizeof piece.length[0]);
+        assert_memory_equal(piece.chunk, is->chunk, piece.axes * sizeof piece.chunk[0]);
         assert_int_equal(first, all);
         all += chunks;
     }

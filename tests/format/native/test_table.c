@@ -101,7 +101,7 @@ static void version_1_is_read(void **state)
     size_t size;
     uint8_t *data = golden(&size);
     the_three(want);
-    assert_ok(swi_native_table_read(data, size, 2, &table, &err), &err);
+    assert_ok(swi_native_table_read(data, size, 2, 2, &table, &err), &err);
     assert_int_equal(table.count, 3);
     for (uint32_t i = 0; i < 3; i++) {
         swi_native_table_at(&table, i, &got);
@@ -123,7 +123,7 @@ static void no_tensors_are_a_table_too(void **state)
     swi_native_table table;
     assert_ok(swi_native_table_write(NULL, 0, &out, &err), &err);
     assert_int_equal(out.size, 32);
-    assert_ok(swi_native_table_read(out.data, out.size, 0, &table, &err), &err);
+    assert_ok(swi_native_table_read(out.data, out.size, 0, 2, &table, &err), &err);
     assert_int_equal(table.count, 0);
     assert_int_equal(swi_native_table_find(&table, "x", 1), -1);
     swi_buf_free(&out);
@@ -188,7 +188,7 @@ static void what_is_wrong_is_refused_where_it_is(void **state)
         size_t size;
         uint8_t *data = golden(&size);
         data[bads[i].at] = bads[i].value;
-        sw_status status = swi_native_table_read(data, size, 2, &table, &err);
+        sw_status status = swi_native_table_read(data, size, 2, 2, &table, &err);
         if (bads[i].text == NULL) {
             assert_ok(status, &err);
         } else {
@@ -213,7 +213,7 @@ static void every_cut_is_refused(void **state)
         memcpy(part, data, cut < size ? cut : size);
         swi_native_table table;
         sw_error err = {0};
-        sw_status status = swi_native_table_read(part, cut, 2, &table, &err);
+        sw_status status = swi_native_table_read(part, cut, 2, 2, &table, &err);
         assert_int_equal(status, cut == size ? SW_OK : SW_ERR_CORRUPT);
         free(part);
     }
@@ -232,7 +232,7 @@ static void what_is_read_is_written_alike(void **state)
         swi_buf out = {0};
         sw_error err = {0};
         data[bit / 8] = (uint8_t)(data[bit / 8] ^ 1U << bit % 8);
-        if (swi_native_table_read(data, size, UINT32_MAX, &table, &err) == SW_OK) {
+        if (swi_native_table_read(data, size, UINT32_MAX, 2, &table, &err) == SW_OK) {
             readable++;
             for (uint32_t i = 0; i < 3; i++)
                 swi_native_table_at(&table, i, &tensors[i]);
@@ -315,7 +315,7 @@ static void many_tensors_come_back(void **state)
     for (size_t i = 0; i < COUNT; i++)
         make_tensor(&prng, i, names[i], &tensors[i]);
     assert_ok(swi_native_table_write(tensors, COUNT, &out, &err), &err);
-    assert_ok(swi_native_table_read(out.data, out.size, 5, &table, &err), &err);
+    assert_ok(swi_native_table_read(out.data, out.size, 5, 2, &table, &err), &err);
     for (uint32_t i = 0; i < COUNT; i++) {
         swi_native_tensor got;
         swi_native_table_at(&table, i, &got);
