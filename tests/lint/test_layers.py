@@ -32,7 +32,7 @@ assert ctype dirent endian errno fcntl fenv float fnmatch getopt inttypes iso646
 sched signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string
 strings sys/auxv sys/file sys/ioctl sys/mman sys/random sys/resource sys/stat sys/statfs sys/statvfs
 sys/syscall sys/sysmacros sys/time sys/types sys/uio sys/vfs sys/wait threads time unistd wchar
-immintrin x86intrin cpuid arm_neon linux/fs linux/openat2 linux/stat
+immintrin x86intrin cpuid arm_neon linux/fs linux/magic linux/openat2 linux/stat
 """.split())
 PUBLIC = {"shardwright_format.h": "format", "shardwright_reshard.h": "reshard",
           "shardwright_convert.h": "convert"}
