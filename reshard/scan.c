@@ -10,6 +10,8 @@
 #define BUFFER_MIN ((uint64_t)64 << 10)
 /* The system reads so much before it is asked for, while threads hash. */
 #define AHEAD_BYTES ((uint64_t)16 << 20)
+/* So much at once at least: records may be small, and the disk is never to run out of work. */
+#define AHEAD_STEP ((uint64_t)2 << 20)
 #define AHEAD_GAP ((uint64_t)64 << 10) /* between records that are asked for together */
 
 typedef struct scan {
@@ -56,12 +58,11 @@ static uint64_t record_bytes(const scan *s, uint32_t record)
     return blob.stored_bytes;
 }
 
-/* Once half of what was asked for is taken, so that small records are not asked for one by one. */
 static void take_ahead(scan *s, worker *w)
 {
     const uint32_t count = swi_portion_count(s->portion);
     w->ahead_begin = w->ahead_end = s->ahead;
-    if (s->ahead_bytes - s->taken_bytes > AHEAD_BYTES / 2)
+    if (s->ahead_bytes - s->taken_bytes > AHEAD_BYTES - AHEAD_STEP)
         return;
     while (s->ahead < count && s->ahead_bytes - s->taken_bytes < AHEAD_BYTES)
         s->ahead_bytes += record_bytes(s, s->ahead++);
