@@ -77,6 +77,7 @@ void json_not_checked(json *j, const sw_verify_summary *sum, const not_checked *
         json_text(j, "path", f->path);
         json_number(j, "bytes", f->bytes);
         json_number(j, "checked", f->checked);
+        json_number(j, "differing", f->differing);
         json_number(j, "without", f->without);
         json_number(j, "left_out", f->left_out);
         json_number(j, "other", f->other);

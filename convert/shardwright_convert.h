@@ -204,10 +204,11 @@ typedef enum sw_level {
 typedef struct sw_verify_file {
     const char *path;
     uint64_t bytes;
-    uint64_t checked;  /* held against a CRC or digest */
-    uint64_t without;  /* of tensors and values: read, and they carry none */
-    uint64_t left_out; /* not read: the level, `tensors` or `part` leaves them out */
-    uint64_t other;    /* of no tensor and no value, and nothing vouches for them */
+    uint64_t checked;   /* held against a CRC or digest */
+    uint64_t differing; /* held against one that is another: findings tell of them */
+    uint64_t without;   /* of tensors and values: read, and they carry none */
+    uint64_t left_out;  /* not read: the level, `tensors` or `part` leaves them out */
+    uint64_t other;     /* of no tensor and no value, and nothing vouches for them */
 } sw_verify_file;
 typedef void (*sw_verify_file_fn)(void *ctx, const sw_verify_file *file);
 

@@ -47,6 +47,7 @@ static void account(const scan *s, worker *w)
     if (s->in->files != NULL && w->blob.file != SWI_NO_FILE) {
         swi_blob_check *file = &s->in->files[w->blob.file];
         file->checked_bytes += w->check.checked_bytes;
+        file->differing_bytes += w->check.differing_bytes;
         file->unchecked_bytes += w->check.unchecked_bytes;
     }
 }

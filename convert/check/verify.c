@@ -14,40 +14,6 @@
 #include "scan.h"
 #include "source/folder.h"
 
-/* Whether the error tells of the checkpoint rather than of this program's circumstances. */
-static bool describes_checkpoint(sw_status st)
-{
-    switch (st) {
-    case SW_ERR_FORMAT:
-    case SW_ERR_CORRUPT:
-    case SW_ERR_INCOMPLETE:
-    case SW_ERR_CONFLICT:
-    case SW_ERR_UNSAFE:
-    case SW_ERR_UNTRUSTED:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static const char *finding_code(sw_status st)
-{
-    switch (st) {
-    case SW_ERR_FORMAT:
-        return "malformed";
-    case SW_ERR_CORRUPT:
-        return "corrupt";
-    case SW_ERR_INCOMPLETE:
-        return "incomplete";
-    case SW_ERR_CONFLICT:
-        return "conflict";
-    case SW_ERR_UNSAFE:
-        return "unsafe";
-    default:
-        return "untrusted";
-    }
-}
-
 /* Whether a finding says what the error ends with: the reader reported it before it gave up. */
 static bool is_said(const sw_error *cause, const sw_report *report)
 {
@@ -69,14 +35,7 @@ static sw_status as_finding(const sw_error *cause, sw_report *report, sw_error *
     /* of what is unsafe the reader has named each global already */
     if ((unsafe && sw_report_total(report, SW_DANGER) > 0) || is_said(cause, report))
         return SW_OK;
-    swi_finding_in in = {
-        .severity = unsafe ? SW_DANGER : SW_DEFECT,
-        .status = cause->status,
-        .code = finding_code(cause->status),
-        .has_offset = cause->has_offset,
-        .offset_bytes = cause->offset_bytes,
-    };
-    return swi_report_error(report, &in, cause, err);
+    return swi_report_defect(report, cause, err);
 }
 
 /* The step that it tells, held against its name. */
@@ -113,7 +72,7 @@ static void describe(const sw_checkpoint *c, sw_verify_summary *s)
 /* Whether an error of reading is of the files themselves: the scan has told of it already. */
 static bool told_by_scan(sw_status st)
 {
-    return describes_checkpoint(st) || st == SW_ERR_UNSUPPORTED;
+    return swi_status_is_defect(st) || st == SW_ERR_UNSUPPORTED;
 }
 
 static sw_status check_replicas(const swi_verify_portion *portion, sw_report *report, sw_error *err)
@@ -183,7 +142,7 @@ static sw_status check_digests(const sw_checkpoint *c, const sw_verify_options *
         return st;
     st = swi_digests_check(c, &list, options, report, s, &cause);
     swi_digest_list_free(&list);
-    if (st != SW_OK && describes_checkpoint(st))
+    if (st != SW_OK && swi_status_is_defect(st))
         return as_finding(&cause, report, err);
     if (st != SW_OK && err != NULL)
         *err = cause;
@@ -212,7 +171,7 @@ static sw_status check_signed(const sw_checkpoint *c, const swi_signed *s,
     if (!s->good || s->format != SW_SIGNATURE_SHARDWRIGHT)
         return SW_OK;
     sw_status st = swi_signed_check_content(s, c, proven, options, report, &sum->signature, &cause);
-    if (st != SW_OK && describes_checkpoint(st))
+    if (st != SW_OK && swi_status_is_defect(st))
         return as_finding(&cause, report, err);
     if (st != SW_OK && err != NULL)
         *err = cause;
@@ -265,7 +224,7 @@ static sw_status check_checkpoint(const char *path, const swi_signed *s, const s
         sw_checkpoint_close(c);
         return st;
     }
-    if (recognised && describes_checkpoint(st))
+    if (recognised && swi_status_is_defect(st))
         return as_finding(&cause, report, err);
     const bool of_files = o->signature != NULL && s->format != SW_SIGNATURE_SHARDWRIGHT;
     if (!recognised && st == SW_ERR_FORMAT && of_files)

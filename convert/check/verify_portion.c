@@ -188,6 +188,7 @@ static sw_status add_files(const swi_verify_portion *s, sw_error *err)
             .path = swi_catalog_path(catalog, i),
             .bytes = bytes == UINT64_MAX ? 0 : bytes,
             .checked = s->files[i].checked_bytes,
+            .differing = s->files[i].differing_bytes,
             .without = s->files[i].unchecked_bytes,
             .left_out = swi_portion_left_out(s->blobs, i),
         };
@@ -220,10 +221,11 @@ static uint64_t at_most(uint64_t bytes, uint64_t *room)
 /* Each byte of a file once, even where records share some. */
 static sw_verify_file divide(const swi_verify_portion *s, const swi_vouched_file *f)
 {
-    const uint64_t known = f->checked + f->without + f->left_out;
+    const uint64_t known = f->checked + f->differing + f->without + f->left_out;
     uint64_t room = f->bytes > 0 ? f->bytes : known;
     sw_verify_file out = {.path = f->path, .bytes = room};
     out.checked = at_most(f->checked, &room);
+    out.differing = at_most(f->differing, &room);
     out.without = at_most(f->without, &room);
     out.left_out = at_most(s->rest ? f->left_out : room, &room);
     out.other = room;

@@ -49,6 +49,7 @@ sw_status swi_vouched_add(swi_vouched *vouched, const swi_vouched_file *add, sw_
     if (f->bytes < add->bytes)
         f->bytes = add->bytes;
     f->checked += add->checked;
+    f->differing += add->differing;
     f->without += add->without;
     f->left_out += add->left_out;
     return SW_OK;

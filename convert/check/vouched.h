@@ -10,10 +10,11 @@
 
 /* Bytes of one file; what is in none of them nobody has looked at, and nothing vouches for. */
 typedef struct swi_vouched_file {
-    const char *path; /* in the checkpoint's folder; borrowed */
-    uint64_t bytes;   /* of the file; 0 until it is known */
-    uint64_t checked; /* held against a CRC or digest */
-    uint64_t without; /* read, and nothing vouches for them */
+    const char *path;   /* in the checkpoint's folder; borrowed */
+    uint64_t bytes;     /* of the file; 0 until it is known */
+    uint64_t checked;   /* held against a CRC or digest */
+    uint64_t differing; /* held against one that is another: a finding tells of them */
+    uint64_t without;   /* read, and nothing vouches for them */
     uint64_t left_out;
 } swi_vouched_file;
 

@@ -34,6 +34,15 @@ static sw_status note(const auditing *a, const char *path, uint64_t bytes, uint6
     return swi_vouched_add(a->in->vouched, &f, err);
 }
 
+/* Some bytes of the file are not those that were written. */
+static sw_status note_differing(const auditing *a, const char *path, uint64_t bytes,
+                                uint64_t checked, uint64_t differing, sw_error *err)
+{
+    const swi_vouched_file f = {
+        .path = path, .bytes = bytes, .checked = checked, .differing = differing};
+    return swi_vouched_add(a->in->vouched, &f, err);
+}
+
 /* All of a shard file but its chunks was compared when it was opened; its padding is now. */
 static sw_status audit_shard(const auditing *a, size_t i, sw_error *err)
 {
@@ -50,10 +59,13 @@ static sw_status audit_shard(const auditing *a, size_t i, sw_error *err)
     sw_status st = swi_native_padding_check(s, source.reader, (uint32_t)i, &zero, &at, err);
     if (st != SW_OK)
         return swi_error_prefix(err, "%s", f->file);
-    if (!zero)
-        return finding(a, SW_ERR_CORRUPT, "padding", f->file, at,
-                       "a byte between chunks is not zero (NAT-9)", err);
-    return note(a, f->file, f->bytes, f->bytes - chunk_bytes, err);
+    if (zero)
+        return note(a, f->file, f->bytes, f->bytes - chunk_bytes, err);
+    const uint64_t padding = s->values_at - SWI_NATIVE_HEAD_BYTES - chunk_bytes;
+    st = note_differing(a, f->file, f->bytes, f->bytes - chunk_bytes - padding, padding, err);
+    return st == SW_OK ? finding(a, SW_ERR_CORRUPT, "padding", f->file, at,
+                                 "a byte between chunks is not zero (NAT-9)", err)
+                       : st;
 }
 
 static sw_status audit_asset(const auditing *a, const swi_native_file *f, sw_error *err)
@@ -67,9 +79,12 @@ static sw_status audit_asset(const auditing *a, const swi_native_file *f, sw_err
     if (st == SW_ERR_NOTFOUND)
         return finding(a, SW_ERR_INCOMPLETE, "missing-file", f->file, 0,
                        "the manifest lists it and it is not there", err);
-    if (st == SW_ERR_CORRUPT)
-        return finding(a, SW_ERR_CORRUPT, "digest-mismatch", f->file, 0,
-                       "its bytes are not those that the manifest vouches for", err);
+    if (st == SW_ERR_CORRUPT) {
+        st = note_differing(a, f->file, f->bytes, 0, f->bytes, err);
+        return st == SW_OK ? finding(a, SW_ERR_CORRUPT, "digest-mismatch", f->file, 0,
+                                     "its bytes are not those that the manifest vouches for", err)
+                           : st;
+    }
     if (st != SW_OK) {
         if (err != NULL)
             *err = cause;

@@ -80,21 +80,50 @@ static sw_status read_table(const swi_opening *o, swi_native_kept *kept, sw_erro
 
 /* ---- shard files ----------------------------------------------------------------------------- */
 
+static sw_status open_shard(const swi_opening *o, swi_native_kept *kept, size_t i, sw_error *err)
+{
+    const swi_native_manifest *m = &kept->manifest;
+    const swi_native_expect expect = {.file = &m->shards[i],
+                                      .rank = (uint32_t)i,
+                                      .world = (uint32_t)m->shard_count,
+                                      .save_id = m->save_id,
+                                      .threads = swi_work_threads(NULL)};
+    sw_status st = need_file(o, m->shards[i].file, err);
+    return st == SW_OK ? swi_native_shard_open(o->store, &expect, &o->limits, &kept->shards[i], err)
+                       : st;
+}
+
+/* One file that is not as it was written is rarely alone: all of them are named. */
+static sw_status say_others(const swi_opening *o, swi_native_kept *kept, size_t from, sw_error *err)
+{
+    sw_status st = SW_OK;
+    for (size_t i = from; st == SW_OK && i < kept->manifest.shard_count; i++) {
+        sw_error cause = {0};
+        if (swi_status_is_defect(open_shard(o, kept, i, &cause)))
+            st = swi_report_defect(o->report, &cause, err);
+        swi_native_shard_free(&kept->shards[i]);
+    }
+    return st;
+}
+
 static sw_status open_shards(const swi_opening *o, swi_native_kept *kept, sw_error *err)
 {
     const swi_native_manifest *m = &kept->manifest;
+    sw_error cause = {0};
     sw_status st =
         swi_alloc_array(m->shard_count, sizeof *kept->shards, (void **)&kept->shards, err);
     for (size_t i = 0; st == SW_OK && i < m->shard_count; i++) {
-        const swi_native_expect expect = {.file = &m->shards[i],
-                                          .rank = (uint32_t)i,
-                                          .world = (uint32_t)m->shard_count,
-                                          .save_id = m->save_id,
-                                          .threads = swi_work_threads(NULL)};
-        st = need_file(o, m->shards[i].file, err);
-        if (st == SW_OK)
-            st = swi_native_shard_open(o->store, &expect, &o->limits, &kept->shards[i], err);
+        st = open_shard(o, kept, i, &cause);
         kept->shard_count += st == SW_OK;
+        if (st == SW_OK)
+            continue;
+        sw_status said =
+            o->report != NULL && swi_status_is_defect(st) ? say_others(o, kept, i + 1, err) : SW_OK;
+        if (said != SW_OK)
+            return said;
+        if (err != NULL)
+            *err = cause;
+        return st;
     }
     return st == SW_OK ? swi_native_chunks_make(kept->shards, kept->shard_count, &kept->chunks, err)
                        : st;

@@ -66,8 +66,10 @@ static sw_status visit(void *ctx, const swi_entry *entry, sw_error *err)
                                      w->buffer, BUFFER_BYTES, w->report, &found, &cause);
     if (st != SW_OK)
         st = unless_forbidden(w, entry->path, &cause, err);
-    const swi_vouched_file f = {
-        .path = entry->path, .bytes = entry->bytes, .checked = found.checked_bytes};
+    const swi_vouched_file f = {.path = entry->path,
+                                .bytes = entry->bytes,
+                                .checked = found.checked_bytes,
+                                .differing = found.differing_bytes};
     return st == SW_OK ? swi_vouched_add(w->vouched, &f, err) : st;
 }
 

@@ -270,3 +270,48 @@ sw_status swi_report_error(sw_report *report, const swi_finding_in *in, const sw
         with.status = cause->status;
     return add_text(report, &with, message, err);
 }
+
+bool swi_status_is_defect(sw_status st)
+{
+    switch (st) {
+    case SW_ERR_FORMAT:
+    case SW_ERR_CORRUPT:
+    case SW_ERR_INCOMPLETE:
+    case SW_ERR_CONFLICT:
+    case SW_ERR_UNSAFE:
+    case SW_ERR_UNTRUSTED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const char *finding_code(sw_status st)
+{
+    switch (st) {
+    case SW_ERR_FORMAT:
+        return "malformed";
+    case SW_ERR_CORRUPT:
+        return "corrupt";
+    case SW_ERR_INCOMPLETE:
+        return "incomplete";
+    case SW_ERR_CONFLICT:
+        return "conflict";
+    case SW_ERR_UNSAFE:
+        return "unsafe";
+    default:
+        return "untrusted";
+    }
+}
+
+sw_status swi_report_defect(sw_report *report, const sw_error *cause, sw_error *err)
+{
+    const swi_finding_in in = {
+        .severity = cause->status == SW_ERR_UNSAFE ? SW_DANGER : SW_DEFECT,
+        .status = cause->status,
+        .code = finding_code(cause->status),
+        .has_offset = cause->has_offset,
+        .offset_bytes = cause->offset_bytes,
+    };
+    return swi_report_error(report, &in, cause, err);
+}

@@ -23,4 +23,10 @@ SW_MUST_USE sw_status swi_report_add(sw_report *report, const swi_finding_in *in
 SW_MUST_USE sw_status swi_report_error(sw_report *report, const swi_finding_in *in,
                                        const sw_error *cause, sw_error *err);
 
+/* The same of an error that says what is wrong with a file or checkpoint: its status gives severity
+ * (a danger where it is UNSAFE, else a defect) and code ("corrupt", "untrusted" ...). */
+SW_MUST_USE sw_status swi_report_defect(sw_report *report, const sw_error *cause, sw_error *err);
+/* Whether an error is of that kind, rather than of this program's circumstances. */
+bool swi_status_is_defect(sw_status status);
+
 #endif

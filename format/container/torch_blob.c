@@ -70,6 +70,7 @@ static sw_status storage_check(const swi_blob *blob, const swi_reader *reader,
         tally->checked_bytes += blob->stored_bytes;
         return SW_OK;
     }
+    tally->differing_bytes += blob->stored_bytes;
     swi_finding_in in = {.severity = SW_DEFECT,
                          .status = SW_ERR_CORRUPT,
                          .code = "crc-mismatch",

@@ -98,6 +98,7 @@ static sw_status check_record(const swi_torch_checking *c, const swi_zip *zip,
         c->tally->unchecked_bytes += e->bytes; /* the CRC is that of the inflated content */
     } else if (!swi_zip_crc_agrees(e, real, &computed)) {
         ++*findings;
+        c->tally->differing_bytes += e->bytes;
         st = report_mismatch(c, e, at, real, err);
     } else if (computed) {
         c->tally->checked_bytes += e->bytes;

@@ -59,6 +59,7 @@ typedef struct swi_extent {
 /* What a check of a blob found and did; counts are added to. */
 typedef struct swi_blob_check {
     uint64_t checked_bytes;   /* bytes whose CRC or digest was compared and right */
+    uint64_t differing_bytes; /* whose CRC or digest is another */
     uint64_t unchecked_bytes; /* payload bytes that carry no CRC */
 } swi_blob_check;
 

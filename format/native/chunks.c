@@ -208,6 +208,7 @@ static sw_status chunk_check(const swi_blob *blob, const swi_reader *reader,
         return report(label, &chunk, "unreadable-file", &cause, to, err);
     if (memcmp(&found, &chunk.digest, sizeof found) != 0) {
         (void)wrong(&chunk, &found, &cause);
+        tally->differing_bytes += chunk.stored_bytes;
         return report(label, &chunk, "chunk-mismatch", &cause, to, err);
     }
     tally->checked_bytes += chunk.stored_bytes;

@@ -4,17 +4,19 @@
 #define PARTS 5
 
 typedef struct account {
-    uint64_t files, bytes, checked, without, left_out, other;
+    uint64_t files, bytes, checked, differing, without, left_out, other;
     char other_path[128]; /* a file of which nothing is anything else */
 } account;
 
 static void on_file(void *ctx, const sw_verify_file *file)
 {
     account *a = ctx;
-    assert_int_equal(file->checked + file->without + file->left_out + file->other, file->bytes);
+    assert_int_equal(file->checked + file->differing + file->without + file->left_out + file->other,
+                     file->bytes);
     a->files++;
     a->bytes += file->bytes;
     a->checked += file->checked;
+    a->differing += file->differing;
     a->without += file->without;
     a->left_out += file->left_out;
     a->other += file->other;
@@ -101,6 +103,7 @@ static uint64_t parts_that_find(const char *path)
         verify_with(path, &(sw_verify_options){.part = i, .parts = PARTS}, &a, &o);
         assert_int_equal(o.status, SW_OK);
         found += bad_findings(&o) > 0;
+        assert_int_equal(a.differing > 0, bad_findings(&o) > 0);
         outcome_free(&o);
     }
     return found;
@@ -160,6 +163,7 @@ static void test_tensors(void **state)
         verify_with(demo, &(sw_verify_options){.tensors = one}, &a, &o);
         assert_int_equal(o.status, SW_OK);
         assert_int_equal(bad_findings(&o), strcmp(info.name, damaged) == 0);
+        assert_int_equal(a.differing > 0, strcmp(info.name, damaged) == 0);
         assert_int_equal(o.verified.chosen_tensors, 1);
         assert_int_equal(o.verified.left_out.tensors, tensors - 1);
         assert_int_equal(o.verified.left_out.values, o.verified.values);
