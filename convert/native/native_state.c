@@ -246,9 +246,12 @@ static sw_status read_ranks(swi_native_kept *kept, sw_error *err)
         const swi_native_shard *shard = &kept->shards[r];
         if (shard->values == NULL)
             continue;
-        st =
-            swi_state_json_read_ranks(shard->values, (size_t)shard->values_bytes, (uint32_t)r,
-                                      (uint32_t)kept->shard_count, &kept->arena, &kept->state, err);
+        const swi_rank_values text = {.data = shard->values,
+                                      .size = (size_t)shard->values_bytes,
+                                      .rank = (uint32_t)r,
+                                      .ranks = (uint32_t)kept->shard_count,
+                                      .limits = &kept->limits};
+        st = swi_state_json_read_ranks(&text, &kept->arena, &kept->state, err);
         if (st != SW_OK)
             return swi_error_prefix(err, "%s: its values", kept->manifest.shards[r].file);
     }

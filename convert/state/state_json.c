@@ -215,9 +215,9 @@ sw_status swi_state_json_read(const uint8_t *data, size_t size, const sw_limits 
     return st;
 }
 
-static sw_status read_scoped(const sw_value_graph *json, sw_value entry, uint32_t rank,
-                             uint32_t ranks, swi_arena *arena, sw_value_graph *graph,
-                             swi_state_scoped *out, sw_error *err)
+static sw_status read_scoped(const sw_value_graph *json, sw_value entry, const swi_rank_values *of,
+                             swi_arena *arena, sw_value_graph *graph, swi_state_scoped *out,
+                             sw_error *err)
 {
     sw_value v[3];
     const uint8_t *text;
@@ -227,24 +227,24 @@ static sw_status read_scoped(const sw_value_graph *json, sw_value entry, uint32_
     for (size_t i = 0; i < 3; i++)
         (void)sw_value_item(json, entry, i, &v[i]);
     if (!sw_value_int(json, v[0], &out->rank) || out->rank < 0 ||
-        (uint64_t)out->rank % ranks != rank || sw_value_get_kind(json, v[1]) != SW_VALUE_STR ||
+        (uint64_t)out->rank % of->ranks != of->rank ||
+        sw_value_get_kind(json, v[1]) != SW_VALUE_STR ||
         !sw_value_bytes(json, v[1], &text, &size) || memchr(text, 0, size) != NULL)
         return swi_fail(err, SW_ERR_FORMAT, "a value that is none of rank %" PRIu32 " of %" PRIu32,
-                        rank, ranks);
+                        of->rank, of->ranks);
     sw_status st = swi_arena_text(arena, (const char *)text, size, &out->name, err);
     return st == SW_OK ? swi_value_json_read(json, v[2], graph, NULL, NULL, &out->value, err) : st;
 }
 
-sw_status swi_state_json_read_ranks(const uint8_t *data, size_t size, uint32_t rank, uint32_t ranks,
-                                    swi_arena *arena, swi_state *state, sw_error *err)
+sw_status swi_state_json_read_ranks(const swi_rank_values *text, swi_arena *arena, swi_state *state,
+                                    sw_error *err)
 {
     sw_value_graph *json = NULL;
     sw_value document, list;
     swi_buf again = {0};
-    const sw_limits limits = sw_limits_resolve(NULL);
     swi_state own = {.graph = state->graph};
     size_t capacity = 0, count = 0;
-    sw_status st = parse(data, size, 2, &limits, &json, &document, err);
+    sw_status st = parse(text->data, text->size, 2, text->limits, &json, &document, err);
     if (st == SW_OK && (!swi_value_get(json, document, "values", &list) ||
                         sw_value_get_kind(json, list) != SW_VALUE_LIST))
         st = not_canonical(err);
@@ -255,16 +255,16 @@ sw_status swi_state_json_read_ranks(const uint8_t *data, size_t size, uint32_t r
     for (size_t i = 0; st == SW_OK && i < count; i++) {
         sw_value entry;
         (void)sw_value_item(json, list, i, &entry);
-        st = read_scoped(json, entry, rank, ranks, arena, state->graph, &own.scoped[i], err);
+        st = read_scoped(json, entry, text, arena, state->graph, &own.scoped[i], err);
         if (st == SW_OK && i > 0 && order_of(&own.scoped[i - 1], &own.scoped[i]) >= 0)
             st = swi_fail(err, SW_ERR_FORMAT,
                           "VAL-1: value %zu is not behind the one before it, by rank and name", i);
         own.scoped_count += st == SW_OK;
     }
     if (st == SW_OK)
-        st = swi_state_json_write_ranks(&own, rank, ranks, &again, err);
+        st = swi_state_json_write_ranks(&own, text->rank, text->ranks, &again, err);
     if (st == SW_OK)
-        st = check_same(data, size, &again, err);
+        st = check_same(text->data, text->size, &again, err);
     if (st == SW_OK) {
         capacity = state->scoped_count;
         st = swi_grow_array((void **)&state->scoped, &capacity, state->scoped_count + count,

@@ -29,9 +29,15 @@ SW_MUST_USE sw_status swi_state_json_write_ranks(const swi_state *state, uint32_
 SW_MUST_USE sw_status swi_state_json_read(const uint8_t *data, size_t size, const sw_limits *limits,
                                           swi_tensor_find_fn find, const void *ctx, swi_state *out,
                                           sw_error *err);
+/* The values section of the file of `rank` of `ranks`. */
+typedef struct swi_rank_values {
+    const uint8_t *data;
+    size_t size;
+    uint32_t rank, ranks;
+    const sw_limits *limits; /* of the text; NULL: defaults */
+} swi_rank_values;
 /* Adds to the state's scoped values; their names are kept in `names`. */
-SW_MUST_USE sw_status swi_state_json_read_ranks(const uint8_t *data, size_t size, uint32_t rank,
-                                                uint32_t ranks, swi_arena *names, swi_state *state,
-                                                sw_error *err);
+SW_MUST_USE sw_status swi_state_json_read_ranks(const swi_rank_values *text, swi_arena *names,
+                                                swi_state *state, sw_error *err);
 
 #endif

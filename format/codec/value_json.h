@@ -14,8 +14,8 @@ typedef const char *(*swi_tensor_name_fn)(const void *ctx, uint32_t index);
 /*
  * Appends the text of `v`. The order of dicts stays. Lists, dicts, sets and objects that stand in
  * several places are written once (VAL-5); others are written in each. SW_ERR_UNSUPPORTED: records,
- * tensors without a name (`name_of` may be NULL), objects that are inside themselves. SW_ERR_LIMIT:
- * it unfolds into more than any genuine value does.
+ * tensors without a name (`name_of` may be NULL), objects that are inside themselves, dicts with
+ * equal keys. SW_ERR_LIMIT: it unfolds into more than any genuine value does.
  */
 SW_MUST_USE sw_status swi_value_json_write(const sw_value_graph *graph, sw_value v,
                                            swi_tensor_name_fn name_of, const void *ctx,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/names.h"
 #include "base/text.h"
 #include "codec/json_write.h"
 #include "codec/sign.h"
@@ -284,6 +285,33 @@ static bool is_plain(const writing *w, sw_value dict)
     return true;
 }
 
+/* No Python has a dict with equal keys: a hostile pickle may, of keys too long to be compared. */
+static sw_status check_long_keys(const writing *w, sw_value dict)
+{
+    swi_names *seen = NULL;
+    const uint8_t *data;
+    size_t size;
+    uint32_t id;
+    sw_value key, v;
+    sw_status st = SW_OK;
+    for (size_t i = 0; st == SW_OK && sw_value_pair(w->g, dict, i, &key, &v); i++) {
+        bool is_new = false;
+        if (sw_value_get_kind(w->g, key) != SW_VALUE_STR ||
+            !sw_value_bytes(w->g, key, &data, &size) || size <= SWI_DICT_KEY_BYTES)
+            continue;
+        if (seen == NULL)
+            st = swi_names_make(&seen, w->err);
+        if (st == SW_OK)
+            st = swi_names_add(seen, data, size, &id, &is_new, w->err);
+        if (st == SW_OK && !is_new)
+            st =
+                swi_fail(w->err, SW_ERR_UNSUPPORTED,
+                         "a dict has the same key of %zu bytes twice: no program saves such", size);
+    }
+    swi_names_free(seen);
+    return st;
+}
+
 static sw_status push_pairs(writing *w, sw_value dict, bool plain)
 {
     sw_value key, v;
@@ -309,7 +337,9 @@ static sw_status push_pairs(writing *w, sw_value dict, bool plain)
 static sw_status open_dict(writing *w, sw_value v)
 {
     const bool plain = is_plain(w, v);
-    sw_status st = push_text(w, plain ? "}" : "]}");
+    sw_status st = check_long_keys(w, v);
+    if (st == SW_OK)
+        st = push_text(w, plain ? "}" : "]}");
     if (st == SW_OK)
         st = push_pairs(w, v, plain);
     return st == SW_OK ? put(w, plain ? "{" : "{\"$dict\":[") : st;

@@ -101,6 +101,9 @@ SW_MUST_USE sw_status swi_graph_replace(sw_value_graph *g, sw_value old, sw_valu
                                         sw_error *err);
 void swi_graph_forget(sw_value_graph *g);
 
+/* Keys of DICTs that are text of more bytes are equal only when they are one node: what reads or
+ * writes keys by their bytes tells them apart by itself. */
+#define SWI_DICT_KEY_BYTES 4096
 /* The value of this key in a DICT. Keys are equal as in Python; see model/value_dict.c. */
 bool swi_dict_find(const sw_value_graph *g, sw_value dict, sw_value key, sw_value *out);
 /* The value of a string key in a DICT or in an OBJECT with dict items (linear for small, indexed

@@ -1,14 +1,13 @@
 /*
  * Keys of DICT nodes. Equal as in Python: by value for numbers (1, 1.0 and True are one key), text
  * and tuples of them; by identity for the rest, and for what would be slow to look at again and
- * again: text of more than KEY_MAX_BYTES, tuples deeper than KEY_MAX_DEPTH or of more than
+ * again: text of more than SWI_DICT_KEY_BYTES, tuples deeper than KEY_MAX_DEPTH or of more than
  * KEY_BUDGET parts in all (tuples of tuples counted; long text counts for more).
  */
 #include "model/value_node.h"
 
 #include <string.h>
 
-#define KEY_MAX_BYTES 4096
 #define KEY_BUDGET 80
 #define KEY_MAX_DEPTH 8
 #define FEW_PAIRS 4    /* the smallest capacity */
@@ -72,7 +71,7 @@ static uint64_t hash_scalar(const sw_value_graph *g, sw_value v)
         return swi_hash_bytes(g->key, &whole, sizeof whole);
     if (sw_value_float(g, v, &real) && real == real)
         return swi_hash_bytes(g->key, &real, sizeof real);
-    if (sw_value_bytes(g, v, &data, &size) && size <= KEY_MAX_BYTES)
+    if (sw_value_bytes(g, v, &data, &size) && size <= SWI_DICT_KEY_BYTES)
         return swi_hash_bytes(g->key, data, size);
     return hash_identity(g, v); /* NaN too: it is equal to nothing else */
 }
@@ -83,7 +82,7 @@ static bool spend(const sw_value_graph *g, sw_value v, size_t *budget)
     const uint8_t *data;
     size_t size = 0;
     (void)sw_value_bytes(g, v, &data, &size);
-    if (size > KEY_MAX_BYTES)
+    if (size > SWI_DICT_KEY_BYTES)
         size = 0; /* compared by identity */
     if (1 + size / 64 > *budget)
         return false;
@@ -154,7 +153,7 @@ static bool scalars_equal(const sw_value_graph *g, sw_value a, sw_value b)
     unsigned tag = swi_value_tag(a);
     if (tag == swi_value_tag(b) && sw_value_bytes(g, a, &data_a, &size_a) &&
         sw_value_bytes(g, b, &data_b, &size_b))
-        return size_a == size_b && size_a <= KEY_MAX_BYTES &&
+        return size_a == size_b && size_a <= SWI_DICT_KEY_BYTES &&
                (size_a == 0 || memcmp(data_a, data_b, size_a) == 0);
     if (tag == SWI_TAG_STR || tag == SWI_TAG_RECORD)
         return false;

@@ -10,6 +10,7 @@ from _cli import SOURCE_DIR, Run, exits, expect, finish
 sys.path.insert(0, os.path.join(SOURCE_DIR, "tests", "interop"))
 import native_faults  # noqa: E402
 import native_recipe  # noqa: E402
+import native_values  # noqa: E402
 
 DIGESTS = ("  \n", "  empty\n", "  flat.\\xc3\\xa9\n", "  same\n", "  scalar\n", "  w\n", "  w.bf16\n")
 
@@ -51,7 +52,32 @@ def check_faults(folder):
         expect(f"{label} [{rule}]", said, run)
 
 
+def values_of(kind, text):
+    """What the second reader makes of a case of tests/convert/values/cases.txt."""
+    text = text if kind == "value" else text.replace("\\n", "\n")
+    if kind == "ranks":
+        return native_values.read_ranks(f"{text}\n".encode(), 1, 2)
+    text = f'{{"format":1,"ordered":true,"root":{text}}}' if kind == "value" else text
+    return native_values.read_state(f"{text}\n".encode(), ["w"] if '"$tensor":"w"' in text else [])
+
+
+def check_values():
+    """Both readers of specs/values.md have the same cases; this one says by which clause it refuses them."""
+    with open(os.path.join(SOURCE_DIR, "tests", "convert", "values", "cases.txt"), encoding="utf-8") as cases:
+        lines = [line[:-1] for line in cases if line[0] not in "#\n"]
+    for line in lines:
+        verdict, kind, text = line.split(" ", 2)
+        clause, text = text.split(" ", 1) if verdict == "bad" else ("", text)
+        try:
+            values_of(kind, text)
+            said = "good"
+        except native_values.Refused as why:
+            said = str(why)
+        expect(line, said == "good" if verdict == "good" else said.endswith(f"[{clause}]"), said)
+
+
 def main():
+    check_values()
     with tempfile.TemporaryDirectory() as work:
         check_kept(os.path.join(work, "kept"))
         check_faults(os.path.join(work, "fault"))

@@ -23,6 +23,15 @@ static sw_status read_state(const swi_buf *text, swi_state *out, sw_error *err)
     return swi_state_json_read(text->data, text->size, NULL, find, NULL, out, err);
 }
 
+/* The values section of one of two files. */
+static sw_status read_ranks(const char *text, uint32_t rank, swi_arena *names, swi_state *out,
+                            sw_error *err)
+{
+    const swi_rank_values values = {
+        .data = (const uint8_t *)text, .size = strlen(text), .rank = rank, .ranks = 2};
+    return swi_state_json_read_ranks(&values, names, out, err);
+}
+
 static void append(swi_buf *out, const char *text)
 {
     assert_int_equal(swi_buf_append_str(out, text, NULL), SW_OK);
@@ -92,9 +101,7 @@ static void test_values_of_ranks(void **unused)
     sw_error err = {0};
     assert_ok(swi_graph_make(NULL, &state.graph, &err), &err);
     for (uint32_t r = 0; r < 2; r++)
-        assert_ok(swi_state_json_read_ranks((const uint8_t *)of_two[r], strlen(of_two[r]), r, 2,
-                                            &names, &state, &err),
-                  &err);
+        assert_ok(read_ranks(of_two[r], r, &names, &state, &err), &err);
     assert_int_equal(state.scoped_count, 3);
     assert_int_equal(state.scoped[2].rank, 5);
     assert_string_equal(state.scoped[2].name, "rng");
@@ -165,7 +172,7 @@ static void test_values_of_ranks_have_one_order(void **unused)
     swi_buf out = {0};
     sw_error err = {0};
     assert_ok(swi_graph_make(NULL, &state.graph, &err), &err);
-    assert_ok(swi_state_json_read_ranks(want.data, want.size, 0, 2, &names, &state, &err), &err);
+    assert_ok(read_ranks(right, 0, &names, &state, &err), &err);
     assert_int_equal(state.scoped_count, 4);
     other = (swi_state){.graph = state.graph, .scoped = mixed, .scoped_count = 4};
     for (size_t k = 0; k < sizeof orders / sizeof orders[0]; k++) {
@@ -200,8 +207,7 @@ static void test_other_ranks_are_refused(void **unused)
         swi_arena names = {0};
         sw_error err = {0};
         assert_ok(swi_graph_make(NULL, &state.graph, &err), &err);
-        sw_status st = swi_state_json_read_ranks((const uint8_t *)texts[i], strlen(texts[i]), 0, 2,
-                                                 &names, &state, &err);
+        sw_status st = read_ranks(texts[i], 0, &names, &state, &err);
         if (st != SW_ERR_FORMAT || state.scoped_count != 0)
             fail_msg("%s: %s", texts[i], sw_status_name(st));
         swi_state_free(&state);

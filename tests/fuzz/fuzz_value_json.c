@@ -69,7 +69,8 @@ static void check_value(const uint8_t *data, size_t size)
 
 static sw_status read_ranks(const uint8_t *data, size_t size, swi_arena *arena, swi_state *state)
 {
-    return swi_state_json_read_ranks(data, size, 0, 1, arena, state, NULL);
+    const swi_rank_values text = {.data = data, .size = size, .rank = 0, .ranks = 1};
+    return swi_state_json_read_ranks(&text, arena, state, NULL);
 }
 
 static void check_state(const uint8_t *data, size_t size)

@@ -132,6 +132,15 @@ LEAVES = {"float": is_special, "int": is_int, "str": is_lone, "bytes": is_base64
           "global": is_global, "complex": lambda x: isinstance(x, list) and len(x) == 2 and all(map(is_float, x))}
 
 
+def is_object(x):
+    """Of values: what [callable,arguments,state,items,flags] has to be."""
+    if len(x) != 5 or type(x[4]) is not int or not 0 <= x[4] <= 7:
+        return False
+    items = isinstance(x[3], (list, dict)) or isinstance(x[3], Tagged) and x[3].tag in ("dict", "ref")
+    return (isinstance(x[1], Tagged) and x[1].tag == "tuple" and (x[4] & 2 or x[2] is None)
+            and (items if x[4] & 4 else x[3] is None))
+
+
 class Reading:
     """One document: shared containers by number, and which tensors there are."""
 
@@ -180,8 +189,7 @@ class Reading:
             need(tag != "dict" or all(isinstance(p, list) and len(p) == 2 for p in x), "VAL-3", "$dict: pairs")
             need(tag != "dict" or not all(isinstance(p[0], str) and p[0][:1] != "$" for p in x), "VAL-1", "$dict")
             x = [[self.value(p) for p in pair] for pair in x] if tag == "dict" else [self.value(p) for p in x]
-            need(tag != "object" or len(x) == 5 and type(x[4]) is int and 0 <= x[4] <= 7
-                 and isinstance(x[1], Tagged) and x[1].tag == "tuple", "VAL-3", "$object")
+            need(tag != "object" or is_object(x), "VAL-3", "$object")
         elif tag == "persistent":
             x = self.value(x)
         else:
@@ -203,7 +211,7 @@ def document(data, members):
         again = re.sub(f'"{MARK_TEXT}([^"]*)"', r"\1", canonical(again, ordered=False)) + "\n"
     except (ValueError, RecursionError) as why:
         raise Refused("VAL-1", f"no values: {why}") from None
-    need(isinstance(made, dict) and made.get("format") == 1, "VAL-1", "another format of values")
+    need(isinstance(made, dict) and type(made.get("format")) is int and made["format"] == 1, "VAL-1", "another format of values")
     need(list(made) == ["format", *members] and again == text, "VAL-1", "values are not in canonical form")
     return made
 

@@ -179,6 +179,38 @@ static void test_what_cannot_be_written(void **state)
     swi_buf_free(&out);
 }
 
+/* Keys too long to be compared when a pickle is read, as a hostile one has them. */
+static void test_long_keys(void **state)
+{
+    (void)state;
+    static char text[5000];
+    for (size_t size = 4096; size <= sizeof text; size += sizeof text - 4096) {
+        sw_value_graph *g = NULL;
+        sw_limits limits = sw_limits_resolve(NULL);
+        sw_value dict, pair[2];
+        swi_buf out = {0};
+        sw_error err = {0};
+        memset(text, 'k', sizeof text);
+        assert_ok(swi_graph_make(&limits, &g, &err), &err);
+        assert_ok(swi_graph_dict(g, &dict, &err), &err);
+        for (int i = 0; i < 3; i++) {
+            text[1] = i == 1 ? 'x' : 'k'; /* the first and the last are equal */
+            assert_ok(swi_graph_text(g, SW_VALUE_STR, text, size, &pair[0], &err), &err);
+            pair[1] = swi_value_none();
+            assert_ok(swi_graph_set_items(g, dict, pair, 1, &err), &err);
+        }
+        sw_status st = swi_value_json_write(g, dict, name_of, NULL, &out, &err);
+        if (size == 4096) { /* one key */
+            assert_ok(st, &err);
+        } else {
+            assert_int_equal(st, SW_ERR_UNSUPPORTED);
+            assert_error(&err, SW_ERR_UNSUPPORTED, "the same key of 5000 bytes twice");
+        }
+        swi_buf_free(&out);
+        sw_value_graph_free(g);
+    }
+}
+
 /* ---- random graphs --------------------------------------------------------------------------- */
 
 #define NODES 40
@@ -488,7 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_and_back),  cmocka_unit_test(test_shared_is_shared),
         cmocka_unit_test(test_what_is_refused), cmocka_unit_test(test_what_cannot_be_written),
-        cmocka_unit_test(test_random_graphs),
+        cmocka_unit_test(test_long_keys),       cmocka_unit_test(test_random_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
