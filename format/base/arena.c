@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -10,8 +9,6 @@
 #define CHUNK_FIRST ((size_t)4096)
 #define CHUNK_MAX ((size_t)1 << 20)
 #define ALIGN ((size_t)8)
-#define LARGE_PAGE ((size_t)2 << 20)
-#define LARGE_BYTES ((size_t)8 << 20)
 
 struct swi_arena_chunk {
     swi_arena_chunk *older;
@@ -130,21 +127,6 @@ sw_status swi_alloc_array(size_t count, size_t size, void **out, sw_error *err)
     return SW_OK;
 }
 
-sw_status swi_alloc_bytes(size_t size, void **out, sw_error *err)
-{
-    void *p = NULL;
-    if (size < LARGE_BYTES)
-        p = malloc(size != 0 ? size : 1);
-    else if (size > PTRDIFF_MAX || posix_memalign(&p, LARGE_PAGE, size) != 0)
-        p = NULL;
-    if (p == NULL)
-        return swi_fail_nomem(err);
-    if (size >= LARGE_BYTES)
-        (void)madvise(p, size, MADV_HUGEPAGE); /* small pages do, too */
-    *out = p;
-    return SW_OK;
-}
-
 sw_status swi_grow_raw(void **items, size_t *capacity, size_t need, size_t size, sw_error *err)
 {
     if (need <= *capacity)
@@ -171,12 +153,9 @@ sw_status swi_reserve_array(void **items, size_t *capacity, size_t need, size_t 
         return SW_OK;
     if (!swi_mul_size(need, size, &whole) || whole > PTRDIFF_MAX)
         return swi_fail_nomem(err);
-    void *p = *items == NULL ? NULL : realloc(*items, whole);
-    if (*items != NULL && p == NULL)
+    void *p = realloc(*items, whole);
+    if (p == NULL)
         return swi_fail_nomem(err);
-    sw_status status = *items == NULL ? swi_alloc_bytes(whole, &p, err) : SW_OK;
-    if (status != SW_OK)
-        return status;
     *items = p;
     *capacity = need;
     return SW_OK;

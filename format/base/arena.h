@@ -32,11 +32,6 @@ SW_MUST_USE sw_status swi_arena_text(swi_arena *arena, const char *text, size_t 
  */
 SW_MUST_USE sw_status swi_alloc_array(size_t count, size_t size, void **out, sw_error *err);
 /*
- * malloc(size), to be freed with free(); SW_ERR_NOMEM. Of many MiB the pages are large ones where
- * the system has them, which takes half the time of touching small ones for the first time.
- */
-SW_MUST_USE sw_status swi_alloc_bytes(size_t size, void **out, sw_error *err);
-/*
  * Makes room for at least `need` elements in a growing array: *items of *capacity elements, new
  * room zeroed. Unchanged on failure. The raw one leaves new room as it is: for large tables whose
  * rows are written whole, so that room that is not used yet takes no memory. Reserving, raw too, is

@@ -21,13 +21,29 @@ typedef struct entry {
 struct swi_names {
     bool hashed; /* else all came in ascending order, and the slots are empty */
     uint64_t key[2];
+    swi_name_list list; /* borrowed: the first ids */
     swi_arena text;
-    entry *entries;
+    entry *entries; /* of the ids behind those */
     size_t entry_capacity;
     uint64_t *slots;
     size_t slot_count; /* a power of two */
     uint32_t count;
 };
+
+static uint32_t list_end(const swi_name_list *list, uint32_t i)
+{
+    return swi_load_u32le(list->ends + 4 * (size_t)i);
+}
+
+/* id < count */
+static entry entry_of(const swi_names *names, uint32_t id)
+{
+    const swi_name_list *list = &names->list;
+    if (id >= list->count)
+        return names->entries[id - list->count];
+    const uint32_t start = id > 0 ? list_end(list, id - 1) : 0;
+    return (entry){.text = list->text + start, .size = list_end(list, id) - start - 1};
+}
 
 /* ---- SipHash-1-3 --------------------------------------------------------------------------- */
 
@@ -142,8 +158,8 @@ static size_t find_slot(const swi_names *names, uint64_t hash, const void *text,
             return i;
         if ((slot ^ wanted) >> 32 != 0)
             continue;
-        const entry *e = &names->entries[(uint32_t)slot - 1U];
-        if (e->size == size && (size == 0 || memcmp(e->text, text, size) == 0))
+        const entry e = entry_of(names, (uint32_t)slot - 1U);
+        if (e.size == size && (size == 0 || memcmp(e.text, text, size) == 0))
             return i;
     }
 }
@@ -176,8 +192,10 @@ static sw_status grow_slots(swi_names *names, sw_error *err)
 
 static bool is_behind(const swi_names *names, const void *text, size_t size)
 {
-    const entry *last = names->count > 0 ? &names->entries[names->count - 1] : NULL;
-    return last == NULL || swi_bytes_order(last->text, last->size, text, size) < 0;
+    if (names->count == 0)
+        return true;
+    const entry last = entry_of(names, names->count - 1);
+    return swi_bytes_order(last.text, last.size, text, size) < 0;
 }
 
 static int64_t bisect(const swi_names *names, const void *text, size_t size)
@@ -185,8 +203,8 @@ static int64_t bisect(const swi_names *names, const void *text, size_t size)
     uint32_t low = 0, high = names->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const entry *e = &names->entries[middle];
-        int order = swi_bytes_order(e->text, e->size, text, size);
+        const entry e = entry_of(names, middle);
+        int order = swi_bytes_order(e.text, e.size, text, size);
         if (order == 0)
             return middle;
         if (order < 0)
@@ -204,8 +222,8 @@ static sw_status hash_all(swi_names *names, sw_error *err)
     while (names->count > names->slot_count / 4 * 3 && status == SW_OK)
         status = grow_slots(names, err);
     for (uint32_t id = 0; id < names->count && status == SW_OK; id++) {
-        const entry *e = &names->entries[id];
-        uint64_t slot = slot_value(sip_hash(names->key, (const uint8_t *)e->text, e->size), id);
+        const entry e = entry_of(names, id);
+        uint64_t slot = slot_value(sip_hash(names->key, (const uint8_t *)e.text, e.size), id);
         size_t i = slot_start(names, slot);
         while (names->slots[i] != 0)
             i = (i + 1) & (names->slot_count - 1);
@@ -220,17 +238,20 @@ static sw_status hash_all(swi_names *names, sw_error *err)
 static sw_status append(swi_names *names, const void *text, size_t size, sw_error *err)
 {
     const char *copy;
+    const uint32_t own = names->count - names->list.count;
     if (size >= UINT32_MAX || names->count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT,
                         "a table of names holds at most 2^32 - 2 names, each "
                         "shorter than 4 GiB");
     sw_status status = swi_grow_raw((void **)&names->entries, &names->entry_capacity,
-                                    (size_t)names->count + 1, sizeof(entry), err);
+                                    (size_t)own + 1, sizeof(entry), err);
     if (status == SW_OK)
         status = swi_arena_text(&names->text, text, size, &copy, err);
-    if (status == SW_OK)
-        names->entries[names->count++] = (entry){.text = copy, .size = (uint32_t)size};
-    return status;
+    if (status != SW_OK)
+        return status;
+    names->entries[own] = (entry){.text = copy, .size = (uint32_t)size};
+    names->count++;
+    return SW_OK;
 }
 
 /* Which is not there yet. */
@@ -280,50 +301,14 @@ sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_
     return status;
 }
 
-/* ---- many at once -------------------------------------------------------------------------- */
-
-static uint32_t list_start(const swi_name_list *list, uint32_t i)
+/* The list says all that entries would: a million of them take no memory. */
+sw_status swi_names_borrow(swi_names *names, const swi_name_list *list, sw_error *err)
 {
-    return i > 0 ? swi_load_u32le(list->ends + 4 * (size_t)(i - 1)) : 0;
-}
-
-sw_status swi_names_list_begin(swi_names *names, const swi_name_list *list, char **room,
-                               sw_error *err)
-{
-    uint8_t *text = NULL;
-    size_t size;
     if (names->count > 0 || names->hashed || list->count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_ARG, "a list of names into a set that is not empty");
-    if (!swi_add_size(list_start(list, list->count), list->count, &size))
-        return swi_fail_nomem(err);
-    sw_status status = swi_reserve_array((void **)&names->entries, &names->entry_capacity,
-                                         list->count, sizeof(entry), err);
-    if (status == SW_OK)
-        status = swi_arena_bytes(&names->text, size, &text, err);
-    if (status == SW_OK)
-        *room = (char *)text;
-    return status;
-}
-
-void swi_names_list_part(swi_names *names, const swi_name_list *list, char *room, uint32_t from,
-                         uint32_t to)
-{
-    uint32_t start = list_start(list, from);
-    char *text = room + start + from;
-    for (uint32_t i = from; i < to; i++) {
-        const uint32_t end = swi_load_u32le(list->ends + 4 * (size_t)i), size = end - start;
-        if (size > 0)
-            memcpy(text, list->text + start, size);
-        text[size] = '\0';
-        names->entries[i] = (entry){.text = text, .size = size};
-        text += (size_t)size + 1;
-        start = end;
-    }
-}
-
-void swi_names_list_end(swi_names *names, const swi_name_list *list)
-{
+    names->list = *list;
     names->count = list->count;
+    return SW_OK;
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
@@ -345,9 +330,10 @@ const char *swi_names_at(const swi_names *names, uint32_t id, size_t *size)
 {
     if (id >= names->count)
         return NULL;
+    const entry e = entry_of(names, id);
     if (size != NULL)
-        *size = names->entries[id].size;
-    return names->entries[id].text;
+        *size = e.size;
+    return e.text;
 }
 
 uint64_t swi_names_memory(const swi_names *names)
@@ -358,12 +344,13 @@ uint64_t swi_names_memory(const swi_names *names)
 
 void swi_names_trim(swi_names *names)
 {
-    if (names->count == 0 || names->count == names->entry_capacity)
+    const size_t own = names->count - names->list.count;
+    if (own == 0 || own == names->entry_capacity)
         return;
     /* A failure to shrink leaves the larger block, which is as good. */
-    void *p = realloc(names->entries, names->count * sizeof(entry));
+    void *p = realloc(names->entries, own * sizeof(entry));
     if (p == NULL)
         return;
     names->entries = p;
-    names->entry_capacity = names->count;
+    names->entry_capacity = own;
 }

@@ -17,22 +17,20 @@ void swi_names_free(swi_names *names);
 SW_MUST_USE sw_status swi_names_add(swi_names *names, const void *text, size_t size, uint32_t *id,
                                     bool *is_new, sw_error *err);
 
-/* Strings one behind the other: string i ends at ends[4 i] (32 bits, little-endian) of the text. */
+/*
+ * Strings one behind the other, each with a 0 behind it: string i and its 0 end at ends[4 i] (32
+ * bits, little-endian) of the text.
+ */
 typedef struct swi_name_list {
     const char *text;
     const uint8_t *ends;
     uint32_t count;
 } swi_name_list;
 /*
- * A list into an empty set, each with its number as id; that they ascend (swi_bytes_order) is what
- * the caller knows. `begin` makes the room, `part` copies strings [from, to) of it, by several
- * threads at once, `end` is called when all parts have been copied. Until then the set is empty.
+ * A list into an empty set, each with its number as id: it is borrowed and must outlive the set.
+ * That it ascends (swi_bytes_order) is what the caller knows. More strings may be added behind it.
  */
-SW_MUST_USE sw_status swi_names_list_begin(swi_names *names, const swi_name_list *list, char **room,
-                                           sw_error *err);
-void swi_names_list_part(swi_names *names, const swi_name_list *list, char *room, uint32_t from,
-                         uint32_t to);
-void swi_names_list_end(swi_names *names, const swi_name_list *list);
+SW_MUST_USE sw_status swi_names_borrow(swi_names *names, const swi_name_list *list, sw_error *err);
 
 /* The id, or -1. */
 int64_t swi_names_find(const swi_names *names, const void *text, size_t size);

@@ -35,12 +35,26 @@ static size_t decode(const uint8_t *p, size_t left, uint32_t *out)
     return length;
 }
 
+#define HIGH_BITS 0x8080808080808080U
+
+/* Of 32 bytes. */
+static bool is_ascii(const uint8_t *p)
+{
+    const uint64_t all =
+        swi_load_u64le(p) | swi_load_u64le(p + 8) | swi_load_u64le(p + 16) | swi_load_u64le(p + 24);
+    return (all & HIGH_BITS) == 0;
+}
+
 size_t swi_utf8_prefix(const void *text, size_t size)
 {
     const uint8_t *p = text;
     size_t i = 0;
     while (i < size) {
-        if (size - i >= 8 && (swi_load_u64le(p + i) & 0x8080808080808080U) == 0) {
+        if (size - i >= 32 && is_ascii(p + i)) {
+            i += 32;
+            continue;
+        }
+        if (size - i >= 8 && (swi_load_u64le(p + i) & HIGH_BITS) == 0) {
             i += 8;
             continue;
         }

@@ -107,7 +107,8 @@ typedef struct swi_tensor_columns {
 } swi_tensor_columns;
 /*
  * The same as swi_builder_tensor for each in order, into a builder that has no tensors yet: ids
- * from 0 on. After a failure the builder is only to be freed.
+ * from 0 on. Names stay where they are: they must outlive the catalog. After a failure the builder
+ * is only to be freed.
  */
 SW_MUST_USE sw_status swi_builder_tensors(swi_builder *builder, const swi_tensor_columns *columns,
                                           sw_error *err);

@@ -192,7 +192,7 @@ sw_status swi_builder_tensor(swi_builder *builder, const swi_tensor_in *in, uint
     if (!is_new)
         return swi_fail(err, SW_ERR_CONFLICT, "tensor \"%s\" is there twice",
                         swi_quote(&q, in->name, in->name_size));
-    c->tensors[n] = swi_row_of(in, elements, (uint32_t)c->shape_count);
+    swi_row_set(&c->tensors[n], in, elements, (uint32_t)c->shape_count);
     if (in->axes > 0)
         memcpy(c->shapes + c->shape_count, in->shape, in->axes * sizeof(int64_t));
     c->shape_count += in->axes;

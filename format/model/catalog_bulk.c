@@ -19,7 +19,6 @@
 typedef struct filling {
     sw_catalog *c;
     const swi_tensor_columns *columns;
-    char *room; /* of names */
 } filling;
 
 static uint32_t number_at(const uint8_t *column, uint64_t i)
@@ -53,7 +52,7 @@ static sw_status fill_row(const filling *f, uint64_t i, uint32_t start, uint32_t
     const uint32_t name = start_at(from->names.ends, i);
     uint64_t elements;
     swi_tensor_in in = {.name = from->names.text + name,
-                        .name_size = number_at(from->names.ends, i) - name,
+                        .name_size = number_at(from->names.ends, i) - name - 1,
                         .dtype = (sw_dtype)from->dtype[i],
                         .shape = f->c->shapes + start,
                         .role = (sw_role)from->role[i]};
@@ -62,7 +61,7 @@ static sw_status fill_row(const filling *f, uint64_t i, uint32_t start, uint32_t
         status = swi_check_form(&in, &elements, err);
     if (status != SW_OK)
         return status;
-    f->c->tensors[i] = swi_row_of(&in, elements, start);
+    swi_row_set(&f->c->tensors[i], &in, elements, start);
     *end = start + in.axes;
     return SW_OK;
 }
@@ -74,8 +73,6 @@ static sw_status fill_rows(void *ctx, uint64_t from, uint64_t to, sw_error *err)
     sw_status status = SW_OK;
     for (uint64_t i = from; i < to && status == SW_OK; i++)
         status = fill_row(f, i, shape, &shape, err);
-    if (status == SW_OK)
-        swi_names_list_part(f->c->names, &f->columns->names, f->room, (uint32_t)from, (uint32_t)to);
     return status;
 }
 
@@ -90,7 +87,7 @@ sw_status swi_builder_tensors(swi_builder *builder, const swi_tensor_columns *co
     if (count > builder->limits.tensors || count >= UINT32_MAX - 1)
         return swi_fail(err, SW_ERR_LIMIT, "more than %" PRIu64 " tensors",
                         builder->limits.tensors);
-    sw_status status = swi_names_list_begin(c->names, &columns->names, &f.room, err);
+    sw_status status = swi_names_borrow(c->names, &columns->names, err);
     if (status == SW_OK)
         status = swi_reserve_array((void **)&c->tensors, &c->tensor_capacity, count,
                                    sizeof *c->tensors, err);
@@ -101,7 +98,6 @@ sw_status swi_builder_tensors(swi_builder *builder, const swi_tensor_columns *co
         status = swi_together_ranges(builder->threads, count, TENSOR_RANGE, fill_rows, &f, err);
     if (status != SW_OK)
         return status;
-    swi_names_list_end(c->names, &columns->names);
     c->tensor_count = count;
     c->shape_count = columns->shape_numbers;
     return SW_OK;

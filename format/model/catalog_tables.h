@@ -135,14 +135,20 @@ SW_MUST_USE sw_status swi_builder_kind(sw_catalog *c, const swi_blob_ops *ops, u
 /* Type and shape of a tensor, not its name. */
 SW_MUST_USE sw_status swi_check_form(const swi_tensor_in *in, uint64_t *elements, sw_error *err);
 
-static inline swi_tensor_row swi_row_of(const swi_tensor_in *in, uint64_t elements, uint32_t shape)
+/* Field by field, as a row that is put together elsewhere is waited for when it is copied. */
+static inline void swi_row_set(swi_tensor_row *row, const swi_tensor_in *in, uint64_t elements,
+                               uint32_t shape)
 {
-    return (swi_tensor_row){.elements = elements,
-                            .shape = shape,
-                            .alias_of = SWI_NO_ALIAS,
-                            .dtype = (uint8_t)in->dtype,
-                            .role = (uint8_t)in->role,
-                            .axes = (uint8_t)in->axes};
+    row->elements = elements;
+    row->held = 0;
+    row->shape = shape;
+    row->first_piece = row->piece_count = 0;
+    row->alias_of = SWI_NO_ALIAS;
+    row->dtype = (uint8_t)in->dtype;
+    row->role = (uint8_t)in->role;
+    row->axes = (uint8_t)in->axes;
+    row->defect = SW_OK;
+    row->replicas = false;
 }
 
 static inline const int64_t *swi_shape_of(const sw_catalog *c, const swi_tensor_row *t)

@@ -47,7 +47,7 @@ sw_status swi_native_section_read(const swi_file *file, const swi_native_section
         return swi_fail_at(err, SW_ERR_CORRUPT, "NAT-4", section->at,
                            "%s of %" PRIu64 " bytes does not lie in a file of %" PRIu64,
                            section->what, section->bytes, swi_file_bytes(file));
-    sw_status status = size > 0 ? swi_alloc_bytes(size, &data, err) : SW_OK;
+    sw_status status = size > 0 ? swi_alloc_array(size, 1, &data, err) : SW_OK;
     if (status != SW_OK)
         return status;
     status = swi_section_load(read_part, &from, data, size, threads, &digest, err);

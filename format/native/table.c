@@ -15,7 +15,8 @@
 #define HEAD_BYTES 32
 #define MAGIC "SWTABLE1"
 #define FLAG_DIGEST 1U
-#define RANGE 8192 /* of tensors, for threads */
+#define RANGE 8192  /* of tensors, for threads */
+#define COUNTED 128 /* bytes counted at a time, below 256 */
 
 /* The codes of types are those of sw_dtype: a new one needs a place in the specification first. */
 _Static_assert(SW_BOOL == 1 && SW_U64 == 8 && SW_F16 == 10 && SW_C32 == 14 && SW_F8_E4M3FN == 17 &&
@@ -89,7 +90,7 @@ static sw_status check_all(const swi_native_tensor *tensors, uint32_t count,
             return swi_fail(err, SW_ERR_ARG, "%s: tensor \"%s\" is not behind the one before it",
                             SWI_NATIVE_TABLE, swi_quote(&q, t->name, t->name_size));
         *shape_numbers += t->axes;
-        *name_bytes += t->name_size;
+        *name_bytes += t->name_size + 1;
     }
     if (*shape_numbers > UINT32_MAX || *name_bytes > UINT32_MAX)
         return swi_fail(err, SW_ERR_LIMIT, "%s: more than 4 GiB of names or 2^32 shape numbers",
@@ -122,7 +123,7 @@ static void put_tensors(const swi_native_tensor *tensors, uint32_t count,
             memcpy(to + arrays[NAMES].at + name_end, t->name, t->name_size);
         for (uint32_t k = 0; k < t->axes; k++)
             put(to + arrays[SHAPES].at + 8 * (shape_end + k), (uint64_t)t->shape[k], 8);
-        name_end += t->name_size;
+        name_end += t->name_size + 1; /* with the 0 that is there */
         shape_end += t->axes;
         put(to + arrays[NAME_END].at + 4 * (size_t)i, name_end, 4);
         put(to + arrays[SHAPE_END].at + 4 * (size_t)i, shape_end, 4);
@@ -234,15 +235,16 @@ static void set_arrays(check *c)
         *to[i] = t->data + c->arrays[i].at;
 }
 
-/* Ends that rise to `last`, each step at most `step`: those of a range, and the two before it,
+/* Ends that rise to `last`, each step `least` to `most`: those of a range, and the two before it,
  * which other ranges tell about. */
 static sw_status check_ends(const check *c, int which, const range *r, sw_error *err)
 {
     static const char *const what[] = {
-        [NAME_END] = "ends of names that fall, or not at the end of all names",
+        [NAME_END] = "ends of names that do not rise, or not to the end of all names",
         [SHAPE_END] = "ends of shapes that fall, more than 10 axes, or not at the end of all"};
-    const uint64_t last = which == NAME_END ? c->table.name_bytes : c->table.shape_numbers;
-    const uint64_t step = which == NAME_END ? UINT32_MAX : SW_MAX_AXES;
+    const bool is_name = which == NAME_END;
+    const uint64_t last = is_name ? c->table.name_bytes : c->table.shape_numbers;
+    const uint64_t least = is_name ? 1 : 0, most = is_name ? UINT32_MAX : SW_MAX_AXES;
     const uint8_t *ends = c->table.data + c->arrays[which].at;
     const uint32_t first = r->from > 0 ? r->from - 1 : 0;
     uint32_t before = start_at(ends, first);
@@ -250,41 +252,46 @@ static sw_status check_ends(const check *c, int which, const range *r, sw_error 
         return wrong(c->arrays[which].at, what[which], err);
     for (uint32_t i = first; i < r->to; i++) {
         uint32_t end = end_at(ends, i);
-        if (end < before || end > last || end - before > step)
+        if (end < before || end > last || end - before < least || end - before > most)
             return wrong_tensor(c, i, c->arrays[which].at + 4 * (uint64_t)i, what[which], err);
         before = end;
     }
     if (r->to == c->table.count && before != last)
-        return wrong(which == NAME_END ? 16 : 12, what[which], err);
+        return wrong(is_name ? 16 : 12, what[which], err);
     return SW_OK;
 }
 
-/* Text together: up to the first 0 or byte that is none. */
-static sw_status check_text(const check *c, size_t from, size_t to, sw_error *err)
+/* Where each ends with a 0, there is no other if there are as many as names. */
+static bool has_zeros(const uint8_t *names, size_t size, uint32_t count)
 {
-    const uint8_t *names = c->table.names + from;
-    const uint8_t *zero = to > from ? memchr(names, 0, to - from) : NULL;
-    const size_t size = zero != NULL ? (size_t)(zero - names) : to - from;
-    const size_t valid = swi_utf8_prefix(names, size);
-    if (valid == to - from)
-        return SW_OK;
-    return wrong(c->arrays[NAMES].at + from + valid, "names that are not text in UTF-8", err);
+    size_t zeros = 0, i = 0;
+    for (; i + COUNTED <= size; i += COUNTED) {
+        uint8_t few = 0; /* sums of bytes are vectors */
+        for (size_t k = 0; k < COUNTED; k++)
+            few = (uint8_t)(few + (names[i + k] == 0));
+        zeros += few;
+    }
+    for (; i < size; i++)
+        zeros += names[i] == 0;
+    return zeros == count;
 }
 
-/* Names are text each when all of them together are, and none begins within a character. */
+/* Names are text each when all of them together are, as a 0 is a character. */
 static sw_status check_names(const check *c, const range *r, sw_error *err)
 {
     const swi_native_table *t = &c->table;
-    size_t size = (size_t)t->name_bytes, start = start_at(t->name_end, r->from);
+    size_t start = start_at(t->name_end, r->from), all = start_at(t->name_end, r->to) - start;
     size_t before = r->from > 1 ? end_at(t->name_end, r->from - 2) : 0;
-    sw_status status = check_text(c, start, start_at(t->name_end, r->to), err);
-    if (status != SW_OK)
-        return status;
+    const bool as_many = has_zeros(t->names + start, all, r->to - r->from);
+    const size_t valid = swi_utf8_prefix(t->names + start, all);
+    if (valid != all)
+        return wrong(c->arrays[NAMES].at + start + valid, "names that are not text in UTF-8", err);
     for (uint32_t i = r->from; i < r->to; i++) {
-        size_t end = end_at(t->name_end, i);
-        if (start < size && (t->names[start] & 0xc0) == 0x80)
+        const size_t end = end_at(t->name_end, i);
+        if (t->names[end - 1] != 0 ||
+            (!as_many && memchr(t->names + start, 0, end - start - 1) != NULL))
             return wrong_tensor(c, i, c->arrays[NAMES].at + start,
-                                "its name begins within a character", err);
+                                "its name does not end with the only 0 in it", err);
         if (i > 0 &&
             swi_bytes_order(t->names + before, start - before, t->names + start, end - start) >= 0)
             return wrong_tensor(c, i, c->arrays[NAMES].at + start,
@@ -387,7 +394,7 @@ sw_status swi_native_table_read(const uint8_t *data, size_t size, uint32_t layou
 static const char *name_at(const swi_native_table *table, uint32_t i, size_t *size)
 {
     uint32_t start = start_at(table->name_end, i);
-    *size = end_at(table->name_end, i) - start;
+    *size = end_at(table->name_end, i) - start - 1;
     return (const char *)table->names + start;
 }
 

@@ -8,7 +8,7 @@
 #include "shardwright_format.h"
 
 typedef struct swi_native_tensor {
-    const char *name; /* not terminated when read */
+    const char *name; /* terminated when read */
     size_t name_size;
     sw_dtype dtype;
     sw_role role;

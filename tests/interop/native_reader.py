@@ -126,11 +126,11 @@ def read_table(data, m):
     shapes, digests, names = struct.unpack(f"<{d}q", arrays[6]), arrays[7], arrays[8]
     tensors, name_at, shape_at, before = [], 0, 0, None
     for i, (name_end, shape_end, layout, code, role, flags) in enumerate(zip(*columns)):
-        need(name_at <= name_end <= b and shape_at <= shape_end <= d and shape_end - shape_at <= AXES_MAX, "NAT-8",
+        need(name_at < name_end <= b and shape_at <= shape_end <= d and shape_end - shape_at <= AXES_MAX, "NAT-8",
              f"tensor {i}: where its name or shape ends")
-        name, shape = names[name_at:name_end], list(shapes[shape_at:shape_end])
+        name, shape = names[name_at:name_end - 1], list(shapes[shape_at:shape_end])
         need(before is None or before < name, "NAT-8", f"tensor {i}: order of names")
-        need(b"\0" not in name and is_utf8(name), "NAT-8", f"tensor {i}: its name")
+        need(b"\0" not in name and names[name_end - 1] == 0 and is_utf8(name), "NAT-8", f"tensor {i}: its name")
         digest = digests[32 * i:32 * i + 32]
         need(code in TYPES and role <= 2 and flags <= 1 and layout < len(m["layouts"])
              and (flags or digest == bytes(32)), "NAT-8", f"tensor {i}: type, role, flags, layout or digest")

@@ -2,7 +2,7 @@
 every codec, empty and uneven shards, values of one rank. And the same with one thing wrong, all digests set right.
 
     python3 native_recipe.py DIR          writes it
-    python3 native_recipe.py --text       prints it as text, which tests/golden/native/version-1.txt keeps
+    python3 native_recipe.py --text       prints it as text, which tests/cli/native/version-1.txt keeps
 """
 import hashlib
 import json
@@ -100,7 +100,7 @@ def table(tensors, edit):
     rows = [(name.encode(), *t) for name, t in tensors.items()]
     ends, shape_ends, name_end, shape_end = [], [], 0, 0
     for name, _, _, _, shape, _ in rows:
-        name_end, shape_end = name_end + len(name), shape_end + len(shape)
+        name_end, shape_end = name_end + len(name) + 1, shape_end + len(shape)
         ends.append(name_end)
         shape_ends.append(shape_end)
     n = len(rows)
@@ -109,7 +109,7 @@ def table(tensors, edit):
         bytes(r[1] for r in rows), bytes(r[2] for r in rows), b"\1" * n,
         struct.pack(f"<{shape_end}q", *(s for r in rows for s in r[4])),
         b"".join(digest_reference.tensor_digest(TYPES[r[1]], r[4], r[5]) for r in rows),
-        b"".join(r[0] for r in rows)])
+        b"".join(r[0] + b"\0" for r in rows)])
     out = struct.pack("<8sIIQQ", b"SWTABLE1", n, shape_end, name_end, 0)
     for array in arrays:
         out += bytes(-len(out) % 8) + array

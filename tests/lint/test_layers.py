@@ -30,7 +30,7 @@ EXTERNAL = {
 SYSTEM = set("""
 assert ctype dirent endian errno fcntl fenv float fnmatch getopt inttypes iso646 limits locale math poll pthread
 sched signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string
-strings sys/auxv sys/file sys/ioctl sys/mman sys/random sys/resource sys/stat sys/statfs sys/statvfs
+strings sys/auxv sys/file sys/ioctl sys/random sys/resource sys/stat sys/statfs sys/statvfs
 sys/syscall sys/sysmacros sys/time sys/types sys/uio sys/vfs sys/wait threads time unistd wchar
 immintrin x86intrin cpuid arm_neon linux/fs linux/magic linux/openat2 linux/stat
 """.split())

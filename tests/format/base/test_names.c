@@ -86,47 +86,49 @@ static void test_ascending_until_one_is_not(void **state)
     }
 }
 
-/* A list in parts, whatever their order, is the same set as one string after the other. */
 static void test_lists(void **state)
 {
     (void)state;
     enum { COUNT = 500 };
-    for (uint32_t first = 0; first <= COUNT; first += COUNT / 4) {
-        char text[COUNT * 12], *room = NULL;
-        uint8_t ends[4 * COUNT];
-        uint32_t id, end = 0;
-        bool is_new = false;
-        sw_error err = {0};
-        swi_names *names = NULL;
-        for (uint32_t i = 0; i < COUNT; i++) {
-            end += (uint32_t)snprintf(text + end, 12, "%s%u", i > 0 ? "n" : "", 100 + i);
-            for (uint32_t k = 0; k < 4; k++)
-                ends[4 * i + k] = (uint8_t)(end >> (8 * k));
-        }
-        const swi_name_list list = {text, ends, COUNT};
-        assert_ok(swi_names_make(&names, &err), &err);
-        assert_ok(swi_names_list_begin(names, &list, &room, &err), &err);
-        assert_int_equal(swi_names_count(names), 0);
-        swi_names_list_part(names, &list, room, first, COUNT);
-        swi_names_list_part(names, &list, room, 0, first);
-        swi_names_list_end(names, &list);
-        assert_int_equal(swi_names_count(names), COUNT);
+    char text[COUNT * 12];
+    uint8_t ends[4 * COUNT];
+    uint32_t id, end = 0;
+    bool is_new = false;
+    sw_error err = {0};
+    swi_names *names = NULL;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        end += (uint32_t)snprintf(text + end, 12, "n%u", 100 + i) + 1;
+        for (uint32_t k = 0; k < 4; k++)
+            ends[4 * i + k] = (uint8_t)(end >> (8 * k));
+    }
+    const swi_name_list list = {text, ends, COUNT};
+    assert_ok(swi_names_make(&names, &err), &err);
+    assert_ok(swi_names_borrow(names, &list, &err), &err);
+    for (uint32_t round = 0, others = 0; round < 100; round++) {
+        assert_int_equal(swi_names_count(names), COUNT + others);
         for (uint32_t i = 0; i < COUNT; i++) {
             char want[12];
             size_t size;
-            (void)snprintf(want, sizeof want, "%s%u", i > 0 ? "n" : "", 100 + i);
-            assert_string_equal(swi_names_at(names, i, &size), want);
+            (void)snprintf(want, sizeof want, "n%u", 100 + i);
+            assert_ptr_equal(swi_names_at(names, i, &size), text + 5 * i);
             assert_int_equal(size, strlen(want));
             assert_int_equal(swi_names_find(names, want, size), i);
         }
-        assert_ok(swi_names_add(names, "a", 1, &id, &is_new, &err), &err);
-        assert_int_equal(id, COUNT);
+        char other[12]; /* ascends at first */
+        (void)snprintf(other, sizeof other, round < 50 ? "z%02u" : "a%02u", round);
+        assert_int_equal(swi_names_find(names, other, 3), -1);
+        assert_ok(swi_names_add(names, other, 3, &id, &is_new, &err), &err);
+        assert_int_equal(id, COUNT + others++);
+        assert_true(is_new);
+        assert_int_equal(swi_names_find(names, other, 3), id);
+        assert_string_equal(swi_names_at(names, id, NULL), other);
         assert_ok(swi_names_add(names, "n101", 4, &id, &is_new, &err), &err);
         assert_int_equal(id, 1);
         assert_false(is_new);
-        assert_int_equal(swi_names_list_begin(names, &list, &room, &err), SW_ERR_ARG);
-        swi_names_free(names);
+        swi_names_trim(names);
     }
+    assert_int_equal(swi_names_borrow(names, &list, &err), SW_ERR_ARG);
+    swi_names_free(names);
 }
 
 static void test_bytes_count(void **state)

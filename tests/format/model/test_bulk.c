@@ -99,7 +99,7 @@ static void make_columns(sample *s)
     for (uint32_t i = 0; i < s->count; i++) {
         const one_tensor *t = &s->tensors[i];
         memcpy(s->text + end, t->name, strlen(t->name));
-        end += (uint32_t)strlen(t->name);
+        end += (uint32_t)strlen(t->name) + 1;
         put_number(s->name_end + 4 * i, end, 4);
         for (uint32_t k = 0; k < t->axes; k++)
             put_number(s->shapes + 8 * s->shape_numbers++, (uint64_t)t->shape[k], 8);

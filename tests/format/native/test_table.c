@@ -13,8 +13,8 @@
  * 104 shapes, 144 digests, 240 names. */
 static const char golden_hex[] = "hex"
                                  "53575441424c45310300000005000000"
-                                 "0d000000000000000000000000000000"
-                                 "080000000a0000000d00000000000000"
+                                 "10000000000000000000000000000000"
+                                 "090000000c0000001000000000000000"
                                  "02000000020000000500000000000000"
                                  "00000000010000000000000000000000"
                                  "0c0b0100000000000102000000000000"
@@ -27,7 +27,7 @@ static const char golden_hex[] = "hex"
                                  "101112131415161718191a1b1c1d1e1f"
                                  "00000000000000000000000000000000"
                                  "00000000000000000000000000000000"
-                                 "612e776569676874c3a9c3a974";
+                                 "612e77656967687400c3a900c3a97400";
 
 static uint8_t *golden(size_t *size)
 {
@@ -142,7 +142,7 @@ static const bad bads[] = {
     {0, 'X', 0, "does not begin with a head"},
     {8, 4, 8, "bytes of names need"},
     {12, 4, 8, "bytes of names need"},
-    {16, 14, 8, "the file has 253"},
+    {16, 17, 8, "the file has 256"},
     {20, 1, 16, "more than 4 GiB"},
     {31, 1, 31, "must be zero"},
     {44, 1, 44, "must be zero"},
@@ -152,8 +152,9 @@ static const bad bads[] = {
     {95, 1, 95, "must be zero"},
     {99, 1, 99, "must be zero"},
     {36, 7, 36, "tensor 1 of 3: ends of names"},
-    {40, 14, 40, "tensor 2 of 3: ends of names"},
-    {40, 12, 16, "ends of names"},
+    {36, 9, 36, "tensor 1 of 3: ends of names"},
+    {40, 17, 40, "tensor 2 of 3: ends of names"},
+    {40, 15, 16, "ends of names"},
     {32, 13, 36, "tensor 1 of 3: ends of names"},
     {52, 1, 52, "tensor 1 of 3: ends of shapes"},
     {56, 4, 12, "ends of shapes"},
@@ -169,14 +170,16 @@ static const bad bads[] = {
     {143, 0x80, 120, "tensor 2 of 3: a size"},
     {111, 0x7f, 104, "tensor 0 of 3: a size"},
     {175, 1, 144, "tensor 0 of 3: a content digest"},
-    {242, 0, 242, "not text in UTF-8"},
-    {248, 'a', 249, "not text in UTF-8"},
-    {250, 't', 251, "not text in UTF-8"},
-    {36, 9, 249, "tensor 2 of 3: its name begins within a character"},
+    {242, 0, 240, "tensor 0 of 3: its name does not end with the only 0"},
+    {248, 'a', 240, "tensor 0 of 3: its name does not end with the only 0"},
+    {255, 'a', 252, "tensor 2 of 3: its name does not end with the only 0"},
+    {36, 11, 249, "tensor 1 of 3: its name does not end with the only 0"},
+    {36, 13, 249, "tensor 1 of 3: its name does not end with the only 0"},
+    {250, 't', 249, "not text in UTF-8"},
+    {253, 0, 252, "not text in UTF-8"},
     {240, 0x7f, 0, NULL},
-    {248, 0xc2, 0, NULL},
-    {250, 0xc2, 250, "tensor 2 of 3: its name is not behind"},
-    {36, 8, 248, "tensor 1 of 3: its name is not behind"},
+    {249, 0xc2, 0, NULL},
+    {252, 0xc2, 252, "tensor 2 of 3: its name is not behind"},
 };
 
 static void what_is_wrong_is_refused_where_it_is(void **state)
