@@ -93,16 +93,26 @@ static sw_status open_shard(const swi_opening *o, swi_native_kept *kept, size_t 
                        : st;
 }
 
+static sw_status say_shard(const swi_opening *o, swi_native_kept *kept, size_t i, sw_error *err)
+{
+    sw_error cause = {0};
+    sw_status st = open_shard(o, kept, i, &cause);
+    swi_native_shard_free(&kept->shards[i]);
+    if (swi_status_is_defect(st))
+        return swi_report_defect(o->report, &cause, err);
+    if (st != SW_ERR_IO && st != SW_ERR_NOMEM)
+        return SW_OK;
+    if (err != NULL)
+        *err = cause;
+    return st;
+}
+
 /* One file that is not as it was written is rarely alone: all of them are named. */
 static sw_status say_others(const swi_opening *o, swi_native_kept *kept, size_t from, sw_error *err)
 {
     sw_status st = SW_OK;
-    for (size_t i = from; st == SW_OK && i < kept->manifest.shard_count; i++) {
-        sw_error cause = {0};
-        if (swi_status_is_defect(open_shard(o, kept, i, &cause)))
-            st = swi_report_defect(o->report, &cause, err);
-        swi_native_shard_free(&kept->shards[i]);
-    }
+    for (size_t i = from; st == SW_OK && i < kept->manifest.shard_count; i++)
+        st = say_shard(o, kept, i, err);
     return st;
 }
 

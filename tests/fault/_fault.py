@@ -181,7 +181,8 @@ class Command:
                   "RUNMAP": source + ".run.yaml",
                   "FLAT": source + ".flat.pt", "SHAPES": source + ".shapes.yaml",
                   "VLLM": source + ".vllm", "META": source + ".meta", "DEST": dest,
-                  "RANKS": source + ".ranks",
+                  "RANKS": source + ".ranks", "NATIVE": source + ".native",
+                  "SWAPPED": source + ".swapped",
                   "PARTS": source + ".parts", "KEY": source + ".pem", "PUB": source + ".pub",
                   "SIG": source + ".sig", "OMSPUB": source + ".oms.pub",
                   "OMSSIG": source + ".oms.sig",
@@ -214,6 +215,7 @@ class Bench:
         self.make_parts()
         torch_file.save(torch_file.training_run(), self.source + ".pt")
         torch_file.save(torch_file.unit_run(), self.source + ".units.pt")
+        self.make_native()
         with open(self.source + ".units.yaml", "w", encoding="ascii") as file:
             file.write("layout: 1\nunits: [up, down]\n")
         torch_file.save({"_flat_param": torch_file.Tensor(13)}, self.source + ".flat.pt")
@@ -232,6 +234,9 @@ class Bench:
             Command("demo", "demo", "DEST"),
             Command("save", "DEST", "dcp:ranks=2", program=FAULT + "-save"),
             Command("save-native", "DEST", "native", program=FAULT + "-save"),
+            Command("native", "convert", "RUN", "DEST", "--to", "native:ranks=2", "--verify"),
+            Command("from-native", "convert", "NATIVE", "DEST", "--to", "torch"),
+            Command("verify-swapped", "verify", "SWAPPED", code=1),
             Command("part", "verify", "SRC", "--subset", "1/2", "--tensors", "model.*"),
             Command("inspect", "inspect", "SRC"),
             Command("inspect-json", "inspect", "SRC", "--json", "--tensors", "*", "--values"),
@@ -295,6 +300,15 @@ class Bench:
                       f"{kind}:tp=2", "--map", text, "--from-names", "hf")
         self.must(PLAIN, "convert", self.source, self.source + ".ranks", "--to",
                   "fsdp2:dp=2,files=ranks", "--drop", "optimizer*")
+
+    def make_native(self):
+        """The run in our own format, and the same with two of its files in each other's place."""
+        good, swapped = self.source + ".native", self.source + ".swapped"
+        self.must(PLAIN, "convert", self.source + ".pt", good, "--to", "native:ranks=3")
+        shutil.copytree(good, swapped)
+        for rank in (0, 2):
+            shutil.copy(os.path.join(good, f"rank-{rank:05}-of-00003.sws"),
+                        os.path.join(swapped, f"rank-{2 - rank:05}-of-00003.sws"))
 
     def make_parts(self):
         """The sample's model and optimizer in folders of their own, as a trainer has them."""
