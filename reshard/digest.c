@@ -7,7 +7,6 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
-#include "base/text.h"
 #include "cast.h"
 #include "places.h"
 #include "pool.h"
@@ -50,10 +49,8 @@ sw_dtype swi_digest_dtype(sw_dtype dtype, sw_dtype as)
 /* ---- the order ---------------------------------------------------------------------------- */
 
 /* Damaged tensors end it, or are marked. */
-static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, const sw_tensor_info *info,
-                                bool *skip, sw_error *err)
+static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, bool *skip, sw_error *err)
 {
-    swi_quoted room;
     sw_status defect = swi_tensor_defect(r->source.catalog, tensor);
     *skip = defect != SW_OK;
     if (defect == SW_OK)
@@ -62,8 +59,7 @@ static sw_status refuse_damaged(const digest_run *r, uint32_t tensor, const sw_t
         r->in->failed[tensor] = true;
         return SW_OK;
     }
-    return swi_fail(err, defect, "tensor \"%s\" is damaged (%s); verify lists all that is wrong",
-                    swi_quote_str(&room, info->name), sw_status_name(defect));
+    return swi_tensor_refuse(r->source.catalog, tensor, err);
 }
 
 /* The wanted tensors, and their bytes. */
@@ -76,7 +72,7 @@ static sw_status fill_order(digest_run *r, uint64_t *bytes, sw_error *err)
         if (r->in->want != NULL && !r->in->want[i])
             continue;
         sw_catalog_tensor(catalog, i, &info);
-        sw_status status = refuse_damaged(r, i, &info, &skip, err);
+        sw_status status = refuse_damaged(r, i, &skip, err);
         if (status != SW_OK)
             return status;
         if (skip)

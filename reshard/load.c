@@ -16,13 +16,11 @@
 static sw_status check_tensor(const sw_catalog *catalog, uint32_t tensor, sw_tensor_info *info,
                               sw_error *err)
 {
-    swi_quoted room;
     if (!sw_catalog_tensor(catalog, tensor, info))
         return swi_fail(err, SW_ERR_ARG, "no tensor %" PRIu32, tensor);
     sw_status defect = swi_tensor_defect(catalog, tensor);
     if (defect != SW_OK && defect != SW_ERR_INCOMPLETE)
-        return swi_fail(err, defect, "tensor \"%s\" is damaged: %s",
-                        swi_quote_str(&room, info->name), sw_status_name(defect));
+        return swi_tensor_refuse(catalog, tensor, err);
     return SW_OK;
 }
 

@@ -56,12 +56,11 @@ static sw_status check_source(const sw_catalog *source, uint32_t tensor, const s
     if (!sw_catalog_tensor(source, tensor, from))
         return swi_fail(err, SW_ERR_ARG, "tensor \"%s\": the source has no tensor %" PRIu32, name,
                         tensor);
-    sw_status defect = swi_tensor_defect(source, tensor);
+    sw_status defect = swi_tensor_refuse(source, tensor, err);
     if (defect == SW_OK && from->alias_of >= 0 && from->piece_count == 0)
-        defect = swi_tensor_defect(source, (uint32_t)from->alias_of);
+        defect = swi_tensor_refuse(source, (uint32_t)from->alias_of, err);
     if (defect != SW_OK)
-        return swi_fail(err, defect, "tensor \"%s\" is damaged in the source: %s",
-                        swi_quote_str(&room, from->name), sw_status_name(defect));
+        return swi_error_prefix(err, "in the source");
     bool same = from->axes == to->axes;
     for (uint32_t k = 0; same && k < to->axes; k++)
         same = from->shape[k] == to->shape[k];

@@ -168,18 +168,6 @@ static sw_status cut_region(const sw_catalog *from, const swi_region *region, si
     return status;
 }
 
-static sw_status check_whole(const sw_catalog *catalog, uint32_t tensor, sw_error *err)
-{
-    swi_quoted room;
-    sw_tensor_info info;
-    sw_status defect = swi_tensor_defect(catalog, tensor);
-    if (defect == SW_OK)
-        return SW_OK;
-    (void)sw_catalog_tensor(catalog, tensor, &info);
-    return swi_fail(err, defect, "tensor \"%s\" is damaged (%s); verify lists all that is wrong",
-                    swi_quote_str(&room, info.name), sw_status_name(defect));
-}
-
 /* Region i becomes tensor i. */
 static sw_status make_catalog(const sw_catalog *from, const swi_region *regions, size_t count,
                               const sw_limits *limits, sw_catalog **out, sw_error *err)
@@ -189,7 +177,7 @@ static sw_status make_catalog(const sw_catalog *from, const swi_region *regions,
     parts p = {0};
     sw_status status = SW_OK;
     for (size_t i = 0; i < count && status == SW_OK; i++)
-        status = check_whole(from, regions[i].tensor, err);
+        status = swi_tensor_refuse(from, regions[i].tensor, err);
     for (size_t i = 0; i < count && status == SW_OK; i++)
         status = add_parts(from, &regions[i], &p, err);
     if (status == SW_OK)
@@ -203,7 +191,7 @@ static sw_status make_catalog(const sw_catalog *from, const swi_region *regions,
         builder = NULL;
     }
     for (uint32_t i = 0; i < count && status == SW_OK; i++)
-        status = check_whole(made, i, err);
+        status = swi_tensor_refuse(made, i, err);
     if (status == SW_OK) {
         *out = made;
         made = NULL;

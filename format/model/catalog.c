@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "model/catalog_tables.h"
 
 void sw_catalog_free(sw_catalog *catalog)
@@ -150,6 +151,21 @@ uint32_t swi_tensor_axes(const sw_catalog *catalog, uint32_t tensor)
 sw_status swi_tensor_defect(const sw_catalog *catalog, uint32_t tensor)
 {
     return (sw_status)catalog->tensors[tensor].defect;
+}
+
+sw_status swi_tensor_refuse(const sw_catalog *catalog, uint32_t tensor, sw_error *err)
+{
+    const sw_status defect = swi_tensor_defect(catalog, tensor);
+    sw_tensor_info info;
+    swi_quoted q;
+    if (defect == SW_OK || !sw_catalog_tensor(catalog, tensor, &info))
+        return defect;
+    const char *name = swi_quote_str(&q, info.name);
+    if (defect == SW_ERR_UNSUPPORTED)
+        return swi_fail(err, defect,
+                        "tensor \"%s\" holds what is not read as a tensor; verify tells why", name);
+    return swi_fail(err, defect, "tensor \"%s\" is damaged (%s); verify lists all that is wrong",
+                    name, sw_status_name(defect));
 }
 
 void swi_tensor_piece(const sw_catalog *catalog, uint32_t tensor, uint64_t i, swi_piece *out)

@@ -170,6 +170,8 @@ uint64_t swi_catalog_file_bytes(const sw_catalog *catalog, uint32_t file);
 uint32_t swi_tensor_axes(const sw_catalog *catalog, uint32_t tensor);
 /* SW_OK, or the class of the first defect found in this tensor. */
 sw_status swi_tensor_defect(const sw_catalog *catalog, uint32_t tensor);
+/* The same as a failure that names the tensor. */
+SW_MUST_USE sw_status swi_tensor_refuse(const sw_catalog *catalog, uint32_t tensor, sw_error *err);
 /* Piece i of the tensor, 0 .. piece_count-1, ascending by first flat index. */
 void swi_tensor_piece(const sw_catalog *catalog, uint32_t tensor, uint64_t i, swi_piece *out);
 /*

@@ -565,8 +565,8 @@ static void damaged(bool overlap, sw_status status, const char *text)
 static void test_damaged_sources(void **state)
 {
     (void)state;
-    damaged(false, SW_ERR_INCOMPLETE, "tensor \"hurt\" is damaged in the source: INCOMPLETE");
-    damaged(true, SW_ERR_CONFLICT, "tensor \"hurt\" is damaged in the source: CONFLICT");
+    damaged(false, SW_ERR_INCOMPLETE, "in the source: tensor \"hurt\" is damaged (INCOMPLETE)");
+    damaged(true, SW_ERR_CONFLICT, "in the source: tensor \"hurt\" is damaged (CONFLICT)");
 }
 
 /* ---- lookup
