@@ -5,6 +5,7 @@
 #define CHUNK_MAX ((uint64_t)4 << 20)  /* NAT-11 */
 #define CHUNK_GOOD ((uint64_t)1 << 20) /* what this writer makes at most */
 #define CHUNK_LEAST ((uint64_t)128 << 10)
+#define CHUNK_LESS ((uint64_t)192 << 10) /* for slices that are rare no smaller than this */
 #define SPAN_GOOD ((uint64_t)2 << 20)
 #define ROW_CUTS 64
 #define COLUMN_CUTS_FIRST 4
@@ -59,19 +60,19 @@ static void halve_outermost(swi_native_piece *piece)
 
 /* Cuts axis k until a chunk is 1/cuts of the tensor or as small as is good. */
 static void cut_for_slices(swi_native_piece *piece, uint32_t k, int64_t whole, int64_t cuts,
-                           uint32_t element_bytes)
+                           uint64_t least, uint32_t element_bytes)
 {
     while (piece->chunk[k] > 1 && piece->chunk[k] > whole / cuts &&
-           chunk_bytes(piece, element_bytes) / 2 >= CHUNK_LEAST)
+           chunk_bytes(piece, element_bytes) / 2 >= least)
         halve(&piece->chunk[k]);
 }
 
-static void cut_columns(swi_native_piece *piece, const int64_t *shape, int64_t cuts,
+static void cut_columns(swi_native_piece *piece, const int64_t *shape, int64_t cuts, uint64_t least,
                         uint32_t element_bytes)
 {
     for (uint32_t k = piece->axes; k-- > 1;)
         if (shape[k] >= COLUMN_LEAST)
-            cut_for_slices(piece, k, shape[k], cuts, element_bytes);
+            cut_for_slices(piece, k, shape[k], cuts, least, element_bytes);
 }
 
 /* Four columns, then all the rows, then what is left of the columns: as far as the tensor is large
@@ -84,9 +85,9 @@ void swi_native_chunk_lengths(swi_native_piece *piece, const int64_t *shape, uin
     while (chunk_span(piece, shape, element_bytes) > SPAN_GOOD)
         halve_outermost(piece);
     if (is_large && shape != NULL && piece->axes > 1) {
-        cut_columns(piece, shape, COLUMN_CUTS_FIRST, element_bytes);
-        cut_for_slices(piece, 0, shape[0], ROW_CUTS, element_bytes);
-        cut_columns(piece, shape, COLUMN_CUTS, element_bytes);
+        cut_columns(piece, shape, COLUMN_CUTS_FIRST, CHUNK_LEAST, element_bytes);
+        cut_for_slices(piece, 0, shape[0], ROW_CUTS, CHUNK_LEAST, element_bytes);
+        cut_columns(piece, shape, COLUMN_CUTS, CHUNK_LESS, element_bytes);
     }
     while (chunk_bytes(piece, element_bytes) > CHUNK_GOOD)
         halve_outermost(piece);

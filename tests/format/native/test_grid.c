@@ -184,8 +184,9 @@ static void chunks_of_well_known_shapes(void **state)
     expect_chunks(1, L(5 * MIB), L(5 * MIB), 2, L(320 * KIB));
     /* A weight of 32 MiB: 64 x 4. */
     expect_chunks(2, L(4096, 4096), L(4096, 4096), 2, L(64, 1024));
-    /* One of 64 MiB: 64 x 8. */
-    expect_chunks(2, L(8192, 4096), L(8192, 4096), 2, L(128, 512));
+    /* One of 64 MiB likewise, one of 128 MiB: 64 x 8. */
+    expect_chunks(2, L(8192, 4096), L(8192, 4096), 2, L(128, 1024));
+    expect_chunks(2, L(8192, 8192), L(8192, 8192), 2, L(128, 1024));
     /* An embedding of 2 GiB: 2 MiB of rows, in 8 columns. */
     expect_chunks(2, L(128256, 8192), L(128256, 8192), 2, L(126, 1024));
     /* A rank's rows of it are cut alike. */
