@@ -1,10 +1,10 @@
 #include "decoded.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/monitor.h"
 
 #define ALIGN ((uint64_t)64)
 
@@ -88,24 +88,13 @@ typedef struct slot {
 struct swi_decoded {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool has_lock, has_changed;
+    bool has_locks;
     uint32_t count;
     uint64_t slot_bytes;
     uint64_t clock;
     uint8_t *memory;
     slot slots[];
 };
-
-static sw_status begin_locks(swi_decoded *d, sw_error *err)
-{
-    int rc = pthread_mutex_init(&d->lock, NULL);
-    d->has_lock = rc == 0;
-    if (rc == 0) {
-        rc = pthread_cond_init(&d->changed, NULL);
-        d->has_changed = rc == 0;
-    }
-    return rc == 0 ? SW_OK : swi_fail_errno(err, rc, "a lock of the decoded chunks");
-}
 
 static sw_status begin_memory(swi_decoded *d, uint64_t slot_bytes, sw_error *err)
 {
@@ -136,7 +125,8 @@ sw_status swi_decoded_make(uint32_t slots, uint64_t slot_bytes, swi_decoded **ou
         return status;
     swi_decoded *d = p;
     d->count = count;
-    status = begin_locks(d, err);
+    status = swi_monitor_make(&d->lock, &d->changed, err);
+    d->has_locks = status == SW_OK;
     if (status == SW_OK)
         status = begin_memory(d, slot_bytes, err);
     if (status != SW_OK) {
@@ -151,10 +141,8 @@ void swi_decoded_free(swi_decoded *decoded)
 {
     if (decoded == NULL)
         return;
-    if (decoded->has_changed)
-        (void)pthread_cond_destroy(&decoded->changed);
-    if (decoded->has_lock)
-        (void)pthread_mutex_destroy(&decoded->lock);
+    if (decoded->has_locks)
+        swi_monitor_end(&decoded->lock, &decoded->changed);
     free(decoded->memory);
     free(decoded);
 }

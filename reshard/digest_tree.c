@@ -1,11 +1,11 @@
 /* Clauses of specs/digest.md. */
 #include "digest_tree.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/monitor.h"
 
 enum { TAG_LEAF = 0, TAG_TENSOR = 2 };
 
@@ -48,18 +48,6 @@ uint64_t swi_digest_leaf_count(const sw_tensor_info *info, sw_dtype dtype)
 
 /* ---- making ------------------------------------------------------------------------------- */
 
-static sw_status init_locks(swi_digest_tree *tree, sw_error *err)
-{
-    int rc = pthread_mutex_init(&tree->lock, NULL);
-    if (rc != 0)
-        return swi_fail_errno(err, rc, "pthread_mutex_init");
-    rc = pthread_cond_init(&tree->changed, NULL);
-    if (rc == 0)
-        return SW_OK;
-    (void)pthread_mutex_destroy(&tree->lock);
-    return swi_fail_errno(err, rc, "pthread_cond_init");
-}
-
 sw_status swi_digest_tree_make(const sw_catalog *catalog, swi_digest *out, swi_digest_tree **tree,
                                sw_error *err)
 {
@@ -72,7 +60,7 @@ sw_status swi_digest_tree_make(const sw_catalog *catalog, swi_digest *out, swi_d
     status = swi_alloc_array(sw_catalog_tensor_count(catalog), sizeof *made->states, &states, err);
     if (status == SW_OK) {
         made->states = states;
-        status = init_locks(made, err);
+        status = swi_monitor_make(&made->lock, &made->changed, err);
     }
     if (status != SW_OK) {
         free(made->states);
@@ -101,8 +89,7 @@ void swi_digest_tree_free(swi_digest_tree *tree)
     free(tree->states);
     free_list(tree->open);
     free_list(tree->idle);
-    (void)pthread_cond_destroy(&tree->changed);
-    (void)pthread_mutex_destroy(&tree->lock);
+    swi_monitor_end(&tree->lock, &tree->changed);
     free(tree);
 }
 

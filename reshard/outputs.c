@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/arena.h"
+#include "base/monitor.h"
 #include "base/text.h"
 #include "pack.h"
 #include "sums.h"
@@ -139,8 +140,7 @@ static void *run_finisher(void *arg)
 
 static void free_outputs(swi_outputs *o)
 {
-    (void)pthread_cond_destroy(&o->changed);
-    (void)pthread_mutex_destroy(&o->lock);
+    swi_monitor_end(&o->lock, &o->changed);
     (void)pthread_mutex_destroy(&o->opening);
     swi_sums_free(o->sums);
     for (uint32_t id = 0; id < o->count; id++)
@@ -155,18 +155,10 @@ static sw_status init_locks(swi_outputs *o, sw_error *err)
     int rc = pthread_mutex_init(&o->opening, NULL);
     if (rc != 0)
         return swi_fail_errno(err, rc, "pthread_mutex_init");
-    rc = pthread_mutex_init(&o->lock, NULL);
-    if (rc != 0) {
+    sw_status status = swi_monitor_make(&o->lock, &o->changed, err);
+    if (status != SW_OK)
         (void)pthread_mutex_destroy(&o->opening);
-        return swi_fail_errno(err, rc, "pthread_mutex_init");
-    }
-    rc = pthread_cond_init(&o->changed, NULL);
-    if (rc != 0) {
-        (void)pthread_mutex_destroy(&o->lock);
-        (void)pthread_mutex_destroy(&o->opening);
-        return swi_fail_errno(err, rc, "pthread_cond_init");
-    }
-    return SW_OK;
+    return status;
 }
 
 /* A packer for each packed file; what may wait in memory is a part of the budget. */

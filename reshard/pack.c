@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/monitor.h"
 
 #define RING_MIN ((size_t)64)
 /* Chunks that one thread stores at once. */
@@ -162,25 +163,6 @@ static void give_room(swi_pack_rooms *rooms, uint8_t *room, size_t size)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static sw_status make_locks(swi_packer *p, sw_error *err)
-{
-    pthread_condattr_t attr;
-    int rc = pthread_mutex_init(&p->lock, NULL);
-    if (rc != 0)
-        return swi_fail_errno(err, rc, "pthread_mutex_init");
-    rc = pthread_condattr_init(&attr);
-    if (rc == 0) {
-        rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        if (rc == 0)
-            rc = pthread_cond_init(&p->changed, &attr);
-        (void)pthread_condattr_destroy(&attr);
-    }
-    if (rc == 0)
-        return SW_OK;
-    (void)pthread_mutex_destroy(&p->lock);
-    return swi_fail_errno(err, rc, "pthread_cond_init");
-}
-
 sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes, swi_pool *pool,
                           swi_pack_rooms *rooms, swi_packer **out, sw_error *err)
 {
@@ -189,7 +171,7 @@ sw_status swi_packer_make(const swi_packing *packing, uint64_t ahead_bytes, swi_
     if (st == SW_OK)
         st = swi_alloc_array(RING_MIN, sizeof(slot), &ring, err);
     if (st == SW_OK)
-        st = make_locks(p, err);
+        st = swi_monitor_make(&((swi_packer *)p)->lock, &((swi_packer *)p)->changed, err);
     if (st != SW_OK) {
         free(p);
         free(ring);
@@ -217,8 +199,7 @@ void swi_packer_free(swi_packer *packer)
     }
     free(packer->ring);
     swi_stream_free(packer->stream);
-    (void)pthread_cond_destroy(&packer->changed);
-    (void)pthread_mutex_destroy(&packer->lock);
+    swi_monitor_end(&packer->lock, &packer->changed);
     free(packer);
 }
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/arena.h"
+#include "base/monitor.h"
 
 #define THREADS_MAX 16U
 #define MEMORY_DEFAULT ((uint64_t)40 << 20)
@@ -30,20 +31,9 @@ uint64_t swi_work_memory(const sw_work_options *work)
 sw_status swi_pool_init(swi_pool *pool, sw_error *err)
 {
     *pool = (swi_pool){.failed_unit = UINT64_MAX};
-    pthread_condattr_t attr;
-    int rc = pthread_condattr_init(&attr);
-    if (rc != 0)
-        return swi_fail_errno(err, rc, "pthread_condattr_init");
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    rc = pthread_cond_init(&pool->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
-    if (rc != 0)
-        return swi_fail_errno(err, rc, "pthread_cond_init");
-    rc = pthread_mutex_init(&pool->lock, NULL);
-    if (rc != 0) {
-        (void)pthread_cond_destroy(&pool->changed);
-        return swi_fail_errno(err, rc, "pthread_mutex_init");
-    }
+    sw_status status = swi_monitor_make(&pool->lock, &pool->changed, err);
+    if (status != SW_OK)
+        return status;
     pool->made = true;
     return SW_OK;
 }
@@ -52,8 +42,7 @@ void swi_pool_end(swi_pool *pool)
 {
     if (!pool->made)
         return;
-    (void)pthread_mutex_destroy(&pool->lock);
-    (void)pthread_cond_destroy(&pool->changed);
+    swi_monitor_end(&pool->lock, &pool->changed);
     pool->made = false;
 }
 

@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/monitor.h"
 #include "base/text.h"
 #include "io/temp.h"
 
@@ -308,19 +308,6 @@ static uint32_t slots_wanted(uint32_t count, uint32_t open_files)
     return wanted < OPEN_MIN ? OPEN_MIN : wanted;
 }
 
-static sw_status make_locks(swi_filecache *cache, sw_error *err)
-{
-    int rc = pthread_mutex_init(&cache->lock, NULL);
-    if (rc != 0)
-        return swi_fail_errno(err, rc, "pthread_mutex_init");
-    rc = pthread_cond_init(&cache->changed, NULL);
-    if (rc != 0) {
-        (void)pthread_mutex_destroy(&cache->lock);
-        return swi_fail_errno(err, rc, "pthread_cond_init");
-    }
-    return SW_OK;
-}
-
 sw_status swi_filecache_make(const swi_store *store, uint32_t count, swi_path_of_fn path_of,
                              const void *ctx, const sw_limits *limits, swi_filecache **out,
                              sw_error *err)
@@ -334,7 +321,7 @@ sw_status swi_filecache_make(const swi_store *store, uint32_t count, swi_path_of
     if (status == SW_OK)
         status = swi_alloc_array(count, sizeof(uint32_t), &slot_of, err);
     if (status == SW_OK)
-        status = make_locks(p, err);
+        status = swi_monitor_make(&((swi_filecache *)p)->lock, &((swi_filecache *)p)->changed, err);
     if (status != SW_OK) {
         free(p);
         free(slots);
@@ -371,8 +358,7 @@ void swi_filecache_free(swi_filecache *cache)
     swi_file_close(cache->own);
     free(cache->slots);
     free(cache->slot_of);
-    (void)pthread_cond_destroy(&cache->changed);
-    (void)pthread_mutex_destroy(&cache->lock);
+    swi_monitor_end(&cache->lock, &cache->changed);
     free(cache);
 }
 

@@ -1,10 +1,10 @@
 #include "io/stream.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/monitor.h"
 
 #define LANES 2U
 #define BLOCKS ((size_t)4) /* of a lane */
@@ -166,24 +166,6 @@ static void *run_writer(void *arg)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static sw_status init_locks(swi_stream *s, sw_error *err)
-{
-    int rc = pthread_mutex_init(&s->lock, NULL);
-    if (rc != 0)
-        return swi_fail_errno(err, rc, "pthread_mutex_init");
-    rc = pthread_cond_init(&s->changed, NULL);
-    if (rc == 0)
-        return SW_OK;
-    (void)pthread_mutex_destroy(&s->lock);
-    return swi_fail_errno(err, rc, "pthread_cond_init");
-}
-
-static void end_locks(swi_stream *s)
-{
-    (void)pthread_cond_destroy(&s->changed);
-    (void)pthread_mutex_destroy(&s->lock);
-}
-
 static sw_status start_writer(swi_stream *s, sw_error *err)
 {
     sw_status st = s->lanes != NULL ? take_lane(s->lanes, &s->room, err) : SW_OK;
@@ -207,14 +189,14 @@ sw_status swi_stream_open(swi_lanes *lanes, swi_file *file, swi_stream **out, sw
         return st;
     swi_stream *s = p;
     *s = (swi_stream){.lanes = lanes, .file = file, .end = UINT64_MAX};
-    st = init_locks(s, err);
+    st = swi_monitor_make(&s->lock, &s->changed, err);
     if (st != SW_OK) {
         free(s);
         return st;
     }
     st = start_writer(s, err);
     if (st != SW_OK) {
-        end_locks(s);
+        swi_monitor_end(&s->lock, &s->changed);
         free(s);
         return st;
     }
@@ -338,6 +320,6 @@ void swi_stream_free(swi_stream *stream)
     if (stream == NULL)
         return;
     join_writer(stream);
-    end_locks(stream);
+    swi_monitor_end(&stream->lock, &stream->changed);
     free(stream);
 }
