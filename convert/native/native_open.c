@@ -299,17 +299,10 @@ static sw_status add_chunks(swi_opening *o, const swi_native_kept *kept, sw_erro
     return st;
 }
 
-static bool is_partial(const swi_native_manifest *m, size_t layout)
-{
-    const swi_native_layout *l = &m->layouts[layout];
-    return l->kind == SWI_NATIVE_DTENSOR &&
-           swi_native_layout_is_partial(l, m->meshes[l->mesh].axes);
-}
-
 static bool has_partial(const swi_native_manifest *m)
 {
     for (size_t i = 0; i < m->layout_count; i++)
-        if (is_partial(m, i))
+        if (swi_native_layout_is_partial(m, i))
             return true;
     return false;
 }
@@ -323,7 +316,7 @@ static sw_status mark_partial(swi_opening *o, const swi_native_kept *kept, sw_er
         swi_native_tensor t;
         swi_quoted q;
         swi_native_table_at(&kept->table, i, &t);
-        if (!is_partial(m, t.layout))
+        if (!swi_native_layout_is_partial(m, t.layout))
             continue;
         swi_builder_allow_replicas(o->builder, i);
         swi_builder_mark(o->builder, i, SW_ERR_UNSUPPORTED);

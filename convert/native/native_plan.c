@@ -269,14 +269,6 @@ static sw_status finish(void *ctx, uint64_t end, swi_buf *tail, sw_error *err)
     return st;
 }
 
-/* NAT-7: what its terms will be when they are added up has no digest yet. */
-static bool has_content(const swi_native_manifest *m, const swi_native_tensor *t)
-{
-    const swi_native_layout *layout = &m->layouts[t->layout];
-    return layout->kind != SWI_NATIVE_DTENSOR ||
-           !swi_native_layout_is_partial(layout, m->meshes[layout->mesh].axes);
-}
-
 static sw_status make_table(void *ctx, const swi_digest *digests, swi_buf *out, sw_error *err)
 {
     swi_native_plan *plan = ctx;
@@ -287,7 +279,8 @@ static sw_status make_table(void *ctx, const swi_digest *digests, swi_buf *out, 
     m->has_content = true;
     for (uint32_t i = 0; st == SW_OK && i < plan->tensor_count; i++) {
         swi_native_tensor *t = &plan->tensors[i];
-        t->has_digest = has_content(m, t);
+        /* NAT-7: what its terms will be when they are added up has no digest yet. */
+        t->has_digest = !swi_native_layout_is_partial(m, t->layout);
         m->has_content = m->has_content && t->has_digest;
         if (!t->has_digest)
             continue;

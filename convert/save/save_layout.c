@@ -4,7 +4,10 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "native/manifest.h"
 #include "save/save.h"
+
+_Static_assert(SW_PLACEMENT_OP_MAX == SWI_NATIVE_OP_MAX, "an op that can be saved can be written");
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
@@ -49,13 +52,6 @@ static sw_status check_ranks(const sw_save *s, const sw_tensor_data *t, const sw
     return SW_OK;
 }
 
-static bool is_op(const char *op)
-{
-    static const char known[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-    return op != NULL && op[0] != '\0' && strlen(op) <= SW_PLACEMENT_OP_MAX &&
-           strspn(op, known) == strlen(op);
-}
-
 static sw_status take_placement(const sw_tensor_data *t, const sw_placement *p, swi_placement *out,
                                 sw_error *err)
 {
@@ -74,7 +70,7 @@ static sw_status take_placement(const sw_tensor_data *t, const sw_placement *p, 
                                .split_factor = p->kind == SW_SHARD ? 0 : p->split_factor};
         return SW_OK;
     case SW_PARTIAL:
-        if (!is_op(p->op))
+        if (p->op == NULL || !swi_native_is_op(p->op, strlen(p->op)))
             return wrong(
                 t, "the op of a Partial placement is of 1 to 32 letters, digits and _: \"sum\"",
                 err);
@@ -167,11 +163,11 @@ sw_status swi_save_layout(sw_save *s, const sw_tensor_data *t, uint32_t *out, sw
     sw_status st = take(s, t, &made, err);
     if (st != SW_OK)
         return st;
-    made.computed = swi_placed_box(&made.placements, 0, t->axes, t->shape, offset, length, NULL) ==
-                    SW_OK; /* whether it is depends on the mesh alone */
     for (*out = 0; *out < s->layout_count; (*out)++)
         if (same_layout(&s->layouts[*out], &made))
             return SW_OK;
+    made.computed = swi_placed_box(&made.placements, 0, t->axes, t->shape, offset, length, NULL) ==
+                    SW_OK; /* whether it is depends on the mesh alone */
     st = check_ranks(s, t, &made, err);
     return st == SW_OK ? keep(s, &made, err) : st;
 }

@@ -53,7 +53,7 @@ typedef struct freeze {
     uint8_t *bad_blobs;      /* a bit each; NULL likewise */
     piece_key *keys;         /* of one tensor */
     size_t key_capacity;
-    swi_held held;
+    swi_held_bytes held;
     size_t written; /* entries of `order`, or records that stayed where they were */
     swi_cover_work cover;
 } freeze;
@@ -276,7 +276,7 @@ static sw_status load_keys(freeze *f, uint32_t tensor, size_t *kept, sw_error *e
             first_bad = p;
         }
     }
-    swi_held_count(&f->held, tensor, bytes);
+    swi_held_bytes_add(&f->held, tensor, bytes);
     if (status == SW_OK && outside > 0)
         status = report_outside(f, tensor, &first_bad, outside, &first_cause, err);
     *kept = n;
@@ -423,7 +423,7 @@ static bool freeze_whole(freeze *f, uint32_t tensor)
     if (f->bad_blobs != NULL || f->c->order != NULL || t->first_piece != f->written ||
         !swi_has_whole_piece(f->c, t, &bytes))
         return false;
-    swi_held_count(&f->held, tensor, bytes);
+    swi_held_bytes_add(&f->held, tensor, bytes);
     t->held = t->elements;
     f->written++;
     return true;

@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/together.h"
 
-void swi_held_count(swi_held *all, uint32_t tensor, uint64_t bytes)
+void swi_held_bytes_add(swi_held_bytes *all, uint32_t tensor, uint64_t bytes)
 {
     if (!swi_add_u64(all->bytes, bytes, &all->bytes))
         all->bytes = UINT64_MAX;
@@ -110,7 +110,7 @@ static sw_status group_range(void *ctx, uint64_t from, uint64_t to, sw_error *er
             continue;
         p.all = swi_has_whole_piece(c, t, &bytes);
         t->held = p.all ? t->elements : 0;
-        swi_held_count(&p.held, i, bytes);
+        swi_held_bytes_add(&p.held, i, bytes);
     }
     p.piece_count = at - p.first_piece;
     g->proven[from / SWI_PROOF_RANGE] = p;

@@ -5,12 +5,12 @@
 #include "model/catalog_tables.h"
 
 /* What pieces in files hold, repeated ones counted each time. */
-typedef struct swi_held {
+typedef struct swi_held_bytes {
     uint64_t bytes; /* saturated */
     uint64_t most;  /* of one tensor's pieces, and which */
     uint32_t most_tensor;
-} swi_held;
-void swi_held_count(swi_held *all, uint32_t tensor, uint64_t bytes);
+} swi_held_bytes;
+void swi_held_bytes_add(swi_held_bytes *all, uint32_t tensor, uint64_t bytes);
 
 /* Tensors by the range of so many, for threads. */
 #define SWI_PROOF_RANGE 8192U
@@ -18,7 +18,7 @@ typedef struct swi_proven {
     bool all; /* each tensor is complete, by one piece inside its blob or by none where none is due
                */
     uint32_t first_piece, piece_count;
-    swi_held held; /* by all of them, if `all` */
+    swi_held_bytes held; /* by all of them, if `all` */
 } swi_proven;
 
 /* The order of pieces, as they were added, from where they can be moved. */

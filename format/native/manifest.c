@@ -10,10 +10,13 @@
 #include "io/store.h"
 #include "native/manifest_internal.h"
 
-bool swi_native_layout_is_partial(const swi_native_layout *layout, uint32_t mesh_axes)
+bool swi_native_layout_is_partial(const swi_native_manifest *manifest, size_t layout)
 {
-    for (uint32_t k = 0; layout->kind == SWI_NATIVE_DTENSOR && k < mesh_axes; k++)
-        if (layout->at[k].kind == SWI_NATIVE_PARTIAL)
+    const swi_native_layout *l = &manifest->layouts[layout];
+    if (l->kind != SWI_NATIVE_DTENSOR)
+        return false;
+    for (uint32_t k = 0; k < manifest->meshes[l->mesh].axes; k++)
+        if (l->at[k].kind == SWI_NATIVE_PARTIAL)
             return true;
     return false;
 }
@@ -58,7 +61,7 @@ const char *swi_manifest_wrong_layout(const swi_native_layout *layout, uint32_t 
         char text[SWI_PLACEMENT_TEXT];
         swi_native_placement same;
         if (layout->at[k].kind == SWI_NATIVE_PARTIAL &&
-            (layout->at[k].op == NULL || strlen(layout->at[k].op) > SWI_PLACEMENT_OP_MAX))
+            (layout->at[k].op == NULL || strlen(layout->at[k].op) > SWI_NATIVE_OP_MAX))
             return "a placement that is none";
         swi_placement_write(&layout->at[k], text);
         if (!swi_placement_read(text, strlen(text), &same, &op, &op_size))

@@ -55,8 +55,9 @@ typedef struct swi_native_layout {
     uint32_t mesh; /* of DTENSOR; as many placements as it has axes */
     swi_native_placement at[SWI_NATIVE_MESH_AXES_MAX];
 } swi_native_layout;
-/* Whether some placement is Partial. */
-bool swi_native_layout_is_partial(const swi_native_layout *layout, uint32_t mesh_axes);
+/* The op of a Partial placement: 1 to SWI_NATIVE_OP_MAX letters, digits and '_' (NAT-6). */
+#define SWI_NATIVE_OP_MAX 32
+bool swi_native_is_op(const char *text, size_t size);
 
 /* A file and what vouches for it. */
 typedef struct swi_native_file {
@@ -84,6 +85,8 @@ typedef struct swi_native_manifest {
     swi_digest root;    /* filled by writing and reading */
     swi_arena arena;    /* of what was read */
 } swi_native_manifest;
+/* Whether some placement of this layout is Partial (NAT-7). */
+bool swi_native_layout_is_partial(const swi_native_manifest *manifest, size_t layout);
 
 /* Appends the file's text; sets manifest->root. SW_ERR_ARG: a name or number that cannot be in one.
  */

@@ -22,7 +22,6 @@ SW_MUST_USE sw_status swi_manifest_root(const uint8_t *data, size_t size, size_t
 
 /* Room for a placement's text. */
 #define SWI_PLACEMENT_TEXT 64
-#define SWI_PLACEMENT_OP_MAX 32
 void swi_placement_write(const swi_native_placement *placement, char text[SWI_PLACEMENT_TEXT]);
 /* False: it is none. *op, *op_size: of PARTIAL, in the text. */
 bool swi_placement_read(const char *text, size_t size, swi_native_placement *out, const char **op,

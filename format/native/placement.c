@@ -20,7 +20,7 @@ void swi_placement_write(const swi_native_placement *p, char text[SWI_PLACEMENT_
         (void)snprintf(text, SWI_PLACEMENT_TEXT, "SS(%" PRIu32 ",%" PRIu64 ")", p->dim, p->factor);
         return;
     case SWI_NATIVE_PARTIAL:
-        (void)snprintf(text, SWI_PLACEMENT_TEXT, "P(%.*s)", SWI_PLACEMENT_OP_MAX, p->op);
+        (void)snprintf(text, SWI_PLACEMENT_TEXT, "P(%.*s)", SWI_NATIVE_OP_MAX, p->op);
         return;
     }
 }
@@ -65,6 +65,14 @@ static bool is_op_char(uint8_t c)
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
+bool swi_native_is_op(const char *text, size_t size)
+{
+    size_t n = 0;
+    while (n < size && is_op_char((uint8_t)text[n]))
+        n++;
+    return n == size && n > 0 && n <= SWI_NATIVE_OP_MAX;
+}
+
 static bool take_op(swi_cursor *in, const char **op, size_t *size)
 {
     const char *start = (const char *)in->data + in->pos;
@@ -76,7 +84,7 @@ static bool take_op(swi_cursor *in, const char **op, size_t *size)
     }
     *op = start;
     *size = n;
-    return n > 0 && n <= SWI_PLACEMENT_OP_MAX;
+    return swi_native_is_op(start, n);
 }
 
 bool swi_placement_read(const char *text, size_t size, swi_native_placement *out, const char **op,
